@@ -26,9 +26,12 @@ sim::Duration within_longest(double seconds) {
 void load_data_sheet(const Settings& document, DeviceProfile::Model& m) {
   m.sheet.processors = document.at("processors").as_int();
   const Settings& peak = document.at("peak");
-  m.sheet.peak.fill(peak.at("bf16").as_flop_rate().value());
+  // Volta has fp16 alone of the two types of 16 bits, other devices both.
+  const Settings* half = peak.find("bf16") == nullptr ? peak.find("fp16") : nullptr;
+  m.sheet.peak.fill((half != nullptr ? *half : peak.at("bf16")).as_flop_rate().value());
   m.sheet.has.fill(false);
-  for (const DataType t : {DataType::fp32, DataType::bf16, DataType::fp16}) m.sheet.has[index(t)] = true;
+  m.sheet.has[index(DataType::fp32)] = m.sheet.has[index(DataType::fp16)] = true;
+  m.sheet.has[index(DataType::bf16)] = half == nullptr;
   // Scales of blocks and rows need no unit of their own where fp8 has one: kernels apply them to partial sums
   // (DeepGEMM).
   for (const DataType t : {DataType::fp8, DataType::fp8_blockwise, DataType::fp8_rowwise})

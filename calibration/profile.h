@@ -43,7 +43,7 @@ class DeviceProfile {
 
   const std::string& name() const;
   std::int64_t processors() const;  // SMs or CUs
-  FlopRate peak(DataType t) const;  // dense, from the data sheet; what bf16 has, where the sheet has no such type
+  FlopRate peak(DataType t) const;  // dense, from the data sheet; that of 16 bits, where the sheet has no such type
   bool has(DataType t) const;       // whether the device multiplies the type
   Bytes memory() const;
   Bandwidth memory_bandwidth() const;     // data sheet

@@ -147,7 +147,8 @@ Protocol load_protocol(const Settings& s, std::size_t groups) {
 
 std::string protocol_yaml(const Protocol& p) {
   std::string rates;
-  for (double r : p.rate) rates += fmt::format("{}{:.1f} GB/s", rates.empty() ? "" : ", ", r / 1e9);
+  for (double r : p.rate)  // GPUs that share PCIe send few GB/s
+    rates += fmt::format("{}{:.{}f} GB/s", rates.empty() ? "" : ", ", r / 1e9, r < 10e9 ? 3 : 1);
   return fmt::format("{{base: {:.2f} us, hop: {:.3f} us, overlap: {:.3f}, rate: [{}]}}", p.base * 1e6, p.hop * 1e6,
                      p.overlap, rates);
 }

@@ -262,15 +262,19 @@ void check_buckets(const Settings& document, const calibration::BucketPolicy& po
                       bucket, gathered / bucket, std::ceil(gathered / kMostBuckets)));
 }
 
-void check_precision(const Settings& document, workloads::DataType matmul, const calibration::DeviceProfile& device) {
-  if (device.has(matmul)) return;
+/// What products and what the kernels between them work in; what is only stored or sent needs no arithmetic of a
+/// device.
+void check_precision(const Settings& document, const workloads::Precision& precision,
+                     const calibration::DeviceProfile& device) {
+  const workloads::DataType lacking = device.has(precision.matmul) ? precision.activations : precision.matmul;
+  if (device.has(lacking)) return;
   std::vector<std::string_view> has;
   for (std::size_t t = 0; t < calibration::kDataTypes; ++t) {
     const auto type = static_cast<workloads::DataType>(t);
     if (device.has(type)) has.push_back(calibration::name_of(type));
   }
   fail_at(document, "precision",
-          fmt::format("got {}, which {} has no arithmetic for, expected one of {}", calibration::name_of(matmul),
+          fmt::format("got {}, which {} has no arithmetic for, expected one of {}", calibration::name_of(lacking),
                       device.name(), fmt::join(has, ", ")));
 }
 
@@ -309,7 +313,7 @@ void check_job(const Settings& document, Job& job) {
   check_buckets(document, job.software.buckets, job.replicas(), element,
                 parameters * element / static_cast<double>(layout.tensor));
   for (std::size_t kind = 0; kind < job.machine.mixture.kinds(); ++kind)
-    check_precision(document, job.method.precision.matmul, job.machine.device_of_kind(kind));
+    check_precision(document, job.method.precision, job.machine.device_of_kind(kind));
   if (job.model.recommender.any()) return;
   // So that every rank of a tensor group holds as many rows.
   const std::int64_t rows =

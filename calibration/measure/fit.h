@@ -93,15 +93,20 @@ FitError attention_error(const AttentionModel& model, std::span<const AttentionS
 FitQuality judge_attention(const AttentionModel& start, std::span<const AttentionSample> samples,
                            const SurfaceOptions& surface, int folds);
 
+/// How rates and switches go with the size of a group: by a law that rises, as between GPUs that switches join, or not,
+/// where larger groups share links of which smaller ones had their own.
+enum class GroupRates : std::uint8_t { by_law, own };
+
 /// Fits one operation of one device. `line_rate`: bytes/s per GPU and direction, which no protocol exceeds;
 /// `in_switch_from`: as in CollectiveModel.
-CollectiveModel fit_collective(std::span<const CollectiveSample> samples, double line_rate, double in_switch_from);
+CollectiveModel fit_collective(std::span<const CollectiveSample> samples, double line_rate, double in_switch_from,
+                               GroupRates rates = GroupRates::by_law);
 /// Of the samples with from_bytes <= bytes < to_bytes.
 FitError collective_error(const CollectiveModel& model, std::span<const CollectiveSample> samples, double from_bytes,
                           double to_bytes);
 /// Fits on all folds but one and predicts that one, for each fold.
 FitQuality judge_collective(std::span<const CollectiveSample> samples, double line_rate, double in_switch_from,
-                            int folds);
+                            int folds, GroupRates rates = GroupRates::by_law);
 
 /// One floor for all kernels and a share of `memory_bandwidth` for each kernel of the samples; kernels without a sample
 /// keep what `start` says.

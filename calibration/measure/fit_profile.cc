@@ -66,7 +66,7 @@ std::string data_sheet(const DeviceFacts& f, const DeviceProfile::Model& m) {
   out += fmt::format("processors: {}\npeak: {{", m.sheet.processors);
   const char* comma = "";
   for (DataType t : {DataType::bf16, DataType::fp16, DataType::fp32, DataType::fp8}) {
-    if (t != DataType::bf16 && peak_of(f, t) <= 0) continue;
+    if (peak_of(f, t) <= 0) continue;
     out += fmt::format("{}{}: {:.1f} TFLOP/s", comma, name_of(t), m.sheet.peak[static_cast<std::size_t>(t)] / 1e12);
     comma = ", ";
   }

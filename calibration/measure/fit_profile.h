@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "calibration/measure/fit.h"
 #include "calibration/measure/samples.h"
 #include "calibration/profile_model.h"
 
@@ -44,9 +45,10 @@ FittedSection fit_experts_section(const std::vector<ExpertSample>& samples, cons
 /// attention, with its key; `start` gives what the samples do not tell.
 FittedSection fit_attention_section(const std::vector<AttentionSample>& samples, const DeviceProfile::Model& device,
                                     const std::string& provenance);
-/// collectives, with its key. `line_rate` and `in_switch_from`: as in fit_collective. Throws sim::UserError naming
-/// `table` when an operation has no sample.
+/// collectives, with its key. `line_rate`, `in_switch_from` and `rates`: as in fit_collective. Throws sim::UserError
+/// naming `table` when an operation has no sample.
 FittedSection fit_collective_section(const std::vector<CollectiveSample>& samples, double line_rate,
-                                     double in_switch_from, const std::string& provenance, const std::string& table);
+                                     double in_switch_from, const std::string& provenance, const std::string& table,
+                                     GroupRates rates = GroupRates::by_law);
 
 }  // namespace orrery::calibration

@@ -84,7 +84,8 @@ FittedSection fit_attention_section(const std::vector<AttentionSample>& samples,
 }
 
 FittedSection fit_collective_section(const std::vector<CollectiveSample>& samples, double line_rate,
-                                     double in_switch_from, const std::string& provenance, const std::string& table) {
+                                     double in_switch_from, const std::string& provenance, const std::string& table,
+                                     GroupRates rates) {
   std::string out, sizes, summary;
   for (std::size_t i = 0; i < kCollectiveOps; ++i) {
     const auto op = static_cast<CollectiveOp>(i);
@@ -102,12 +103,12 @@ FittedSection fit_collective_section(const std::vector<CollectiveSample>& sample
     if (like != op) collect(like);
     if (own.empty()) throw sim::UserError(fmt::format("{}: no sample of {}", table, name_of(like)));
     const double in_switch = op == CollectiveOp::all_reduce ? in_switch_from : 0;
-    const CollectiveModel model = fit_collective(own, line_rate, in_switch);
+    const CollectiveModel model = fit_collective(own, line_rate, in_switch, rates);
     if (sizes.empty())
       for (double g : model.gpus) sizes += fmt::format("{}{:.0f}", sizes.empty() ? "" : ", ", g);
     out += fmt::format("  {}:\n", name_of(op));
     if (like == op) {
-      const FitQuality quality = judge_collective(own, line_rate, in_switch, kFolds);
+      const FitQuality quality = judge_collective(own, line_rate, in_switch, kFolds, rates);
       summary += summary_of(name_of(op), quality);
       const FitError large = collective_error(model, own, 1 << 20, 1e18);
       summary += fmt::format("  in-sample from 1 MB {:.2f} / {:.2f} %\n", large.median_ape, large.p90_ape);

@@ -9,6 +9,7 @@
 #include "tests/calibration/support.h"
 #include "tests/catch.h"
 #include "tests/skipped.h"
+#include "topology/cluster.h"
 
 namespace {
 
@@ -55,7 +56,7 @@ TEST_CASE("every shipped profile loads under its own name with a provenance") {
     const DeviceProfile p = profile(name);
     CHECK(p.name() == name);
     CHECK_FALSE(p.provenance().empty());
-    CHECK(p.memory().value() >= 40'000'000'000);
+    CHECK(p.memory().value() >= 16'000'000'000);
     CHECK(p.peak(DataType::bf16).value() > 1e14);
   }
 }
@@ -92,6 +93,93 @@ TEST_CASE("a device multiplies what its data sheet says, and scales in software 
   const double four = seconds(blackwell.gemm(g));
   CHECK(four < eight);
   CHECK(four > eight / 2.5);
+}
+
+TEST_CASE("a V100 has fp16 alone of the types of 16 bits, and a DGX-1's links") {
+  // Data sheet: 125 TFLOP/s in tensor cores, 15.7 in fp32, 900 GB/s, 300 W, six links of 25 GB/s each way.
+  const DeviceProfile v100 = profile("v100-sxm-32gb"), small = profile("v100-sxm-16gb"),
+                      a100 = profile("a100-sxm-80gb");
+  CHECK(v100.processors() == 80);
+  CHECK(v100.peak(DataType::fp16).value() == 125e12);
+  CHECK(v100.peak(DataType::fp32).value() == 15.7e12);
+  CHECK(v100.memory_bandwidth().value() == 900e9);
+  CHECK(v100.power().limit == 300);
+  for (std::size_t t = 0; t < kDataTypes; ++t) {
+    const auto type = static_cast<DataType>(t);
+    INFO(name_of(type));
+    CHECK(v100.has(type) == (type == DataType::fp16 || type == DataType::fp32));
+  }
+  constexpr double kGiB = 1024.0 * 1024 * 1024;
+  for (const auto& [device, sold] : {std::pair{&v100, 32 * kGiB}, {&small, 16 * kGiB}}) {
+    const double share = static_cast<double>(device->memory().value()) / sold;
+    CHECK(share > 0.98);  // less what the driver keeps
+    CHECK(share < 1);
+  }
+  // A large product takes the share of the roofline that it takes of an A100's, which sustains four fifths of its peak.
+  Gemm g{DataType::fp16, 8192, 8192, 8192};
+  const double ideal = 2.0 * 8192 * 8192 * 8192 / 125e12;
+  CHECK(seconds(v100.gemm(g)) > ideal / 0.9);
+  CHECK(seconds(v100.gemm(g)) < ideal / 0.75);
+  CHECK(seconds(v100.gemm(g)) == Approx(seconds(a100.gemm(g)) * 312 / 125).epsilon(0.05));
+  CHECK(v100.uncertainty(g) == Approx(0.25));  // of what was transferred
+  // Simple kernels of memory: as long as on an A100 for each byte a second less.
+  const auto beyond_floor = [](const DeviceProfile& p) {
+    return seconds(p.streaming(Streaming::copy, 1e9) - p.streaming(Streaming::copy, 0));
+  };
+  CHECK(beyond_floor(v100) == Approx(beyond_floor(a100) * 2039 / 900).epsilon(1e-6));
+
+  const auto node = orrery::topology::load_node_spec(profile_document("v100-sxm-32gb").at("node"));
+  REQUIRE(node.kind == orrery::topology::NodeSpec::Kind::mesh);
+  std::vector<double> out(8, 0.0);
+  double between_faces = 0;
+  for (const auto& link : node.mesh) {
+    out.at(static_cast<std::size_t>(link.a)) += link.rate.value();
+    out.at(static_cast<std::size_t>(link.b)) += link.rate.value();
+    if (link.a < 4 && link.b >= 4) between_faces += link.rate.value();
+  }
+  for (const double rate : out) CHECK(rate == 6 * 25e9);
+  CHECK(between_faces == 6 * 25e9);  // two double and two single links
+  // No ring is faster than its links: one between GPUs 0 and 1, four from each of 0 to 3, six from each of all.
+  for (const auto& [gpus, links] : {std::pair{2, 1}, {4, 4}, {8, 6}})
+    CHECK(v100.node_collective(CollectiveOp::all_reduce, gpus, Bytes(1 << 30)).rate.value() < links * 20e9);
+}
+
+TEST_CASE("a device without bf16 says fp16, and one without either is refused") {
+  Settings document = profile_document("v100-sxm-32gb");
+  document.set_path("peak", text("{fp32: 15.7 TFLOP/s}"));
+  CHECK(complaint(document).find("bf16") != std::string::npos);
+  document.set_path("peak", text("{fp16: 125 TFLOP/s, bf16: 100 TFLOP/s}"));
+  CHECK(DeviceProfile::load(document).has(DataType::bf16));
+  CHECK(DeviceProfile::load(document).peak(DataType::fp32).value() == 100e12);
+}
+
+TEST_CASE("an L40S has fp8, GDDR6 and PCIe") {
+  // Data sheet: half of the sparse rates; 864 GB/s, 350 W, PCIe 4 of 16 lanes and no NVLink.
+  const DeviceProfile l40s = profile("l40s-48gb"), a100 = profile("a100-sxm-80gb");
+  CHECK(l40s.processors() == 142);
+  CHECK(l40s.peak(DataType::bf16).value() == 362e12);
+  CHECK(l40s.peak(DataType::fp16).value() == 362e12);
+  CHECK(l40s.peak(DataType::fp8).value() == 733e12);
+  CHECK(l40s.peak(DataType::fp32).value() == 91.6e12);
+  CHECK(l40s.memory_bandwidth().value() == 864e9);
+  CHECK(l40s.power().limit == 350);
+  CHECK(l40s.has(DataType::fp8));
+  CHECK_FALSE(l40s.has(DataType::mxfp8));
+  CHECK_FALSE(l40s.has(DataType::nvfp4));
+  CHECK(static_cast<double>(l40s.memory().value()) < 48e9);
+  CHECK(static_cast<double>(l40s.memory().value()) > 47e9);
+  Gemm g{DataType::bf16, 8192, 8192, 8192};
+  const double ideal = 2.0 * 8192 * 8192 * 8192 / 362e12, sixteen = seconds(l40s.gemm(g));
+  CHECK(sixteen > ideal / 0.9);
+  CHECK(sixteen < ideal / 0.75);
+  CHECK(sixteen == Approx(seconds(a100.gemm(g)) * 312 / 362).epsilon(0.05));
+  CHECK(l40s.uncertainty(g) == Approx(0.25));
+  g.dtype = DataType::fp8;
+  CHECK(seconds(l40s.gemm(g)) == Approx(sixteen * 362 / 733).epsilon(0.05));
+  const auto node = orrery::topology::load_node_spec(profile_document("l40s-48gb").at("node"));
+  CHECK(node.kind == orrery::topology::NodeSpec::Kind::pcie);
+  CHECK(node.gpus == 8);
+  CHECK(node.rate.value() == 32e9);
 }
 
 TEST_CASE("every number of a shipped profile says where it comes from") {

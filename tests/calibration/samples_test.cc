@@ -277,6 +277,51 @@ TEST_CASE("published attention is predicted within bounds") {
   }
 }
 
+TEST_CASE("published collectives of L40S over PCIe are predicted as well as the profile says") {
+  const std::string file = table("nccl-more");
+  if (missing(file, "collectives of L40S")) return;
+  const auto document = profile_document("l40s-48gb");
+  const DeviceProfile p = profile("l40s-48gb");
+  const auto samples = read_samples(file).collective;
+  for (const CollectiveOp op :
+       {CollectiveOp::all_reduce, CollectiveOp::all_gather, CollectiveOp::reduce_scatter, CollectiveOp::all_to_all}) {
+    std::vector<double> errors;
+    for (const CollectiveSample& s : samples)
+      if (s.device == "l40s" && s.op == op)
+        errors.push_back(relative(p.node_collective(op, s.gpus, s.bytes).total(), s.seconds));
+    const auto& stated = document.at("collectives").at(name_of(op)).at("error");
+    INFO(name_of(op));
+    CHECK(errors.size() == static_cast<std::size_t>(stated.at("samples").as_int()));
+    CHECK(summarise(errors).median_ape < stated.at("median_pct").as_number() * 1.5);
+    CHECK(summarise(errors).p90_ape < stated.at("p90_pct").as_number());
+  }
+}
+
+TEST_CASE("groups that share links have rates of their own: those of a PCIe node are found again, by no law") {
+  CollectiveModel truth;
+  truth.gpus = {2, 4, 8};
+  truth.switch_bytes = {3e5, 3e5, 3e5};
+  truth.low_latency = {5e-6, 1e-6, 0.0, {9e9, 3.5e9, 0.8e9}};
+  truth.bulk = {30e-6, 1e-6, 0.0, {20e9, 5e9, 1.5e9}};
+  std::vector<CollectiveSample> samples;
+  for (const std::int64_t gpus : {2, 4, 8})
+    for (int size = 9; size <= 29; ++size) {
+      CollectiveSample s;
+      s.op = CollectiveOp::all_gather;
+      s.gpus = gpus;
+      s.bytes = orrery::sim::Bytes(std::int64_t{1} << size);
+      s.seconds = orrery::sim::to_seconds(
+          truth.timing(s.op, static_cast<double>(gpus), static_cast<double>(s.bytes.value())).total());
+      samples.push_back(s);
+    }
+  constexpr double kLine = 26e9;
+  const CollectiveModel own = fit_collective(samples, kLine, 0, GroupRates::own);
+  for (std::size_t g = 0; g < 3; ++g) CHECK(own.bulk.rate[g] == Approx(truth.bulk.rate[g]).epsilon(0.02));
+  CHECK(collective_error(own, samples, 0, 1e18).p90_ape < 5);
+  // A law of the group size, which rises, finds no such thing.
+  CHECK(collective_error(fit_collective(samples, kLine, 0), samples, 0, 1e18).p90_ape > 50);
+}
+
 TEST_CASE("published collectives of one node are predicted within bounds, operation by operation") {
   for (const Device& device : kDevices) {
     const std::string file = table(std::string("nccl-") + device.table + "-sxm");

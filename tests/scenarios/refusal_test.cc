@@ -104,6 +104,16 @@ TEST_CASE("types that a device has no arithmetic for") {
   check_all({{19, "precision: fp8", "19:1: precision", "got fp8, which a100-sxm-80gb has no arithmetic for"},
              {19, "precision: fp8-blockwise", "19:1: precision", "expected one of fp32, bf16, fp16"},
              {19, "precision: {activations: fp32}", "19:13: precision.activations", "one of fp16, bf16"}});
+  // Volta has no bf16, which is what a scenario trains in unless it says otherwise.
+  const auto on_volta = [](const std::string& precision) {
+    Settings document = parse_yaml(with_line(19, precision), "t.yaml");
+    apply_set(document, "cluster.device=v100-sxm-32gb");
+    return user_error([&] { load_scenario(document); });
+  };
+  for (const char* precision : {"precision: bf16", "optimizer: adam", "precision: {matmul: fp16, activations: bf16}"})
+    CHECK(on_volta(precision).find("got bf16, which v100-sxm-32gb has no arithmetic for, expected one of fp32, fp16") !=
+          std::string::npos);
+  CHECK(on_volta("precision: fp16") == "(no error)");
   // Hopper has fp8, and so what scales it in software; units for blocks of 32 and for 4 bits begin with Blackwell.
   const auto error_on = [](const std::string& device, const std::string& type) {
     Settings document = parse_yaml(with_line(19, "precision: " + type), "t.yaml");

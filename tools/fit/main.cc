@@ -3,7 +3,8 @@
 // --rows-of leaves out products whose m is no multiple of N; of a table of several devices only the profile's rows
 // count. Fits the kernel-time model of a device to tables of measurements and rewrites the fitted part of its profile,
 // below the marker line, section by section: those without a table stay, and everything above is hand-written and
-// kept. --experts takes the launch from the products that the profile holds. --also writes the same fit into the
+// kept. --nccl fits rates by a law of the group size where the node is one of switches, and else one for each size.
+// --experts takes the launch from the products that the profile holds. --also writes the same fit into the
 // profile of a sibling device.
 // orrery_fit DISPATCHER.yaml --source TEXT --exchanges F.csv
 // Fits the kernels of a dispatcher, one for each device, pass and reach of the table, at the line rates that the
@@ -120,7 +121,7 @@ DeviceProfile::Model data_sheet(const Settings& head) {
   DeviceProfile::Model m;
   m.sheet.processors = head.at("processors").as_int(1);
   const Settings& peak = head.at("peak");
-  m.sheet.peak.fill(peak.at("bf16").as_flop_rate().value());
+  m.sheet.peak.fill(peak.at(peak.find("bf16") != nullptr ? "bf16" : "fp16").as_flop_rate().value());
   for (std::size_t t = 0; t < kDataTypes; ++t) {
     const Settings* own = peak.find(data_type_names()[t]);
     const Settings* p = own == nullptr && is_quantised(static_cast<DataType>(t)) ? peak.find("fp8") : own;
@@ -224,7 +225,8 @@ int run(const Options& o) {
     const double line = node.at("rate").as_bandwidth().value() * node.at("efficiency").as_number(0, 1);
     sections += "\n";
     add(fit_collective_section(collective_samples(o.nccl, settings.at("name").text()), line, o.in_switch_from,
-                               provenance, o.nccl));
+                               provenance, o.nccl,
+                               node.at("kind").text() == "nvswitch" ? GroupRates::by_law : GroupRates::own));
   }
   write(o.profile, text, sections);
   for (const std::string& other : o.also) {

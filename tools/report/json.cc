@@ -41,6 +41,11 @@ double causal_mfu_pct(const workloads::Model& model, std::int64_t global_batch, 
   return report.rates.mfu_pct * workloads::causal_model_flops(model, global_batch) / square;
 }
 
+calibration::DataType utilisation_type(const calibration::DeviceProfile& device) {
+  using calibration::DataType;
+  return device.has(DataType::bf16) ? DataType::bf16 : DataType::fp16;
+}
+
 namespace {
 
 ordered_json stage_json(const workloads::StageMemory& stage) {

@@ -43,14 +43,15 @@ void write_shortage(std::ostream& out, const StepReport& report) {
   out << '\n';
 }
 
-/// `counted`: what a batch is of, tokens or samples. `cost`: of the whole training. `peak`: of the device, in dense
-/// bf16. `causal_pct`: MFU of a causal kernel's FLOPs.
+/// `counted`: what a batch is of, tokens or samples. `cost`: of the whole training.
+/// `causal_pct`: MFU of a causal kernel's FLOPs.
 void write_rates(std::ostream& out, std::string_view counted, const workloads::Evaluation& evaluation,
-                 const workloads::Training& training, const workloads::TrainingCost& cost, sim::FlopRate peak,
-                 double causal_pct, const StepReport& report) {
+                 const workloads::Training& training, const workloads::TrainingCost& cost,
+                 const workloads::Machine& machine, double causal_pct, const StepReport& report) {
   TextTable table({{"", Align::left}, {""}, {"", Align::left}});
   table.add_row({"iteration time", time_text(sim::to_seconds(report.iteration)), ""});
   const bool tokens = counted == "tokens";
+  const calibration::DataType sixteen_bits = utilisation_type(machine.device);
   table.add_row({fmt::format("{} per second", counted), si_text(report.rates.tokens_per_s, ""),
                  fmt::format("{} per GPU", number_text(report.rates.tokens_per_s_per_gpu))});
   if (evaluation.every_steps > 0) {
@@ -63,8 +64,8 @@ void write_rates(std::ostream& out, std::string_view counted, const workloads::E
                  fmt::format("MFU {:.1f} %", report.rates.mfu_pct) +
                      (tokens ? fmt::format(", {:.1f} % with causal attention", causal_pct) : "")});
   table.add_row({"hardware FLOPs per GPU", si_text(report.rates.hardware_tflops_per_gpu * 1e12, "FLOP/s"),
-                 fmt::format("HFU {:.1f} %, both of the dense bf16 peak, {}", report.rates.hfu_pct,
-                             si_text(peak.value(), "FLOP/s"))});
+                 fmt::format("HFU {:.1f} %, both of the dense {} peak, {}", report.rates.hfu_pct,
+                             calibration::name_of(sixteen_bits), si_text(machine.mean_peak(sixteen_bits), "FLOP/s"))});
   table.add_row({"model FLOPs, all GPUs", fmt::format("{} PFLOP/s", number_text(report.rates.aggregate_pflops)), ""});
   if (cost.time_s > 0) {
     table.add_row({"time to train", fmt::format("{} days", number_text(cost.time_s / 86'400)),
@@ -247,8 +248,7 @@ void write_report(std::ostream& out, const scenarios::Scenario& scenario, const 
   write_head(out, scenario, report);
   const workloads::Job& job = scenario.job;
   write_rates(out, job.model.recommender.any() ? "samples" : "tokens", job.evaluation, job.training,
-              workloads::training_cost(job.training, job.machine.gpus, report.evaluation.tokens_per_s),
-              calibration::FlopRate(job.machine.mean_peak(calibration::DataType::bf16)),
+              workloads::training_cost(job.training, job.machine.gpus, report.evaluation.tokens_per_s), job.machine,
               causal_mfu_pct(job.model, job.batch.global, report), report);
   write_breakdown(out, report);
   write_tables(out, scenario, report);

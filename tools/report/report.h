@@ -20,6 +20,9 @@ void write_report(std::ostream& out, const scenarios::Scenario& scenario, const 
 /// cent.
 double causal_mfu_pct(const workloads::Model& model, std::int64_t global_batch, const workloads::StepReport& report);
 
+/// Whose dense peak utilisation is of: bf16, or fp16 where the device has no other type of 16 bits.
+calibration::DataType utilisation_type(const calibration::DeviceProfile& device);
+
 /// "stage 3 takes 103.1 GB of 85.90 GB": what does not fit, of the fullest stage.
 std::string shortage_text(const workloads::StepReport& report);
 

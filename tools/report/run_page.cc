@@ -239,8 +239,9 @@ ordered_json device_json(const calibration::DeviceProfile& device, calibration::
   json["peaks"] = ordered_json::object();
   for (std::size_t t = 0; t < calibration::kDataTypes; ++t) {
     const auto type = static_cast<calibration::DataType>(t);
-    const bool drawn = type == calibration::DataType::bf16 || type == calibration::DataType::fp8 || type == product;
-    if (drawn) json["peaks"][std::string(calibration::name_of(type))] = device.peak(type).value();
+    const bool usual = type == calibration::DataType::bf16 || type == calibration::DataType::fp8;
+    if (type == product || (usual && device.has(type)))
+      json["peaks"][std::string(calibration::name_of(type))] = device.peak(type).value();
   }
   return json;
 }
@@ -278,7 +279,9 @@ ordered_json measured_json(const scenarios::Scenario& scenario, const workloads:
 }
 
 /// `causal_pct`: MFU of a causal kernel's FLOPs.
-ordered_json facts_json(bool evaluates, double causal_pct, const workloads::StepReport& report) {
+/// `peak_type`: whose peak the MFU is of.
+ordered_json facts_json(bool evaluates, double causal_pct, calibration::DataType peak_type,
+                        const workloads::StepReport& report) {
   ordered_json facts = ordered_json::array();
   const auto add = [&](const std::string& name, const std::string& value, const std::string& note) {
     facts.push_back({name, value, note});
@@ -288,8 +291,9 @@ ordered_json facts_json(bool evaluates, double causal_pct, const workloads::Step
   add("throughput", si_text(report.rates.tokens_per_s, "tokens/s"),
       number_text(report.rates.tokens_per_s_per_gpu) + " per GPU");
   add("MFU", fmt::format("{:.1f} %", report.rates.mfu_pct),
-      fmt::format("{} per GPU, of the dense bf16 peak; {:.1f} % with causal attention",
-                  si_text(report.rates.model_tflops_per_gpu * 1e12, "FLOP/s"), causal_pct));
+      fmt::format("{} per GPU, of the dense {} peak; {:.1f} % with causal attention",
+                  si_text(report.rates.model_tflops_per_gpu * 1e12, "FLOP/s"), calibration::name_of(peak_type),
+                  causal_pct));
   add("memory per GPU", bytes_text(report.memory.peak_bytes),
       fmt::format("of {}, {}", bytes_text(report.memory.capacity_bytes),
                   report.memory.fits ? "fits" : "OUT OF MEMORY"));
@@ -353,8 +357,8 @@ ordered_json run_page(const sim::Settings& document, const scenarios::Scenario& 
   page["title"] = scenario.id.empty() ? job.name : scenario.id;
   page["subtitle"] = scenario_line(job);
   page["description"] = job.description;
-  page["facts"] =
-      facts_json(job.evaluation.every_steps > 0, causal_mfu_pct(job.model, job.batch.global, report), report);
+  page["facts"] = facts_json(job.evaluation.every_steps > 0, causal_mfu_pct(job.model, job.batch.global, report),
+                             utilisation_type(job.machine.device), report);
   page["measured"] = measured_json(scenario, report);
   page["source"] = scenario.source;
   page["notes"] = scenario.notes;
