@@ -28,18 +28,16 @@ constexpr double kMostParameters = 1e15;
 constexpr double kMostBuckets = 200'000;
 
 /// Whether tensor ranks may be more than heads of keys: of blocks with one product for queries, keys and values.
-bool shares_key_heads(const workloads::Job& job) {
-  const workloads::Model& model = job.model;
-  const calibration::LinearStyle::Queries& style = job.software.layers.linear.queries;
+bool shares_key_heads(const workloads::Model& model, const workloads::Parallelism& layout,
+                      const workloads::Method& method, const calibration::LinearStyle::Queries& style) {
   const bool plain = !style.separate && !model.parallel_block && !model.attention.latent.any() &&
-                     !job.method.adapters.any() && !job.method.recomputed.every_second_product &&
-                     job.parallelism.inside.tensor_in == 1;
-  return style.shares_heads && plain && model.kv_width() % job.parallelism.tensor == 0;
+                     !method.adapters.any() && !method.recomputed.every_second_product && layout.inside.tensor_in == 1;
+  return style.shares_heads && plain && model.kv_width() % layout.tensor == 0;
 }
 
-void check_tensor(const Settings& document, const workloads::Job& job) {
-  const workloads::Model& model = job.model;
-  const workloads::Parallelism& layout = job.parallelism;
+/// `style`: of the software; `shares`: as shares_key_heads().
+void check_tensor(const Settings& document, const workloads::Model& model, const workloads::Parallelism& layout,
+                  const calibration::LinearStyle::Queries& style, bool shares) {
   const bool grid = layout.tensor % layout.inside.tensor_in == 0;  // else check_tensor_grid says so
   const std::int64_t tensor = grid ? layout.tensor / layout.inside.tensor_in : layout.tensor;
   const auto divides = [&](std::int64_t size, const char* key, const char* more = "") {
@@ -49,9 +47,9 @@ void check_tensor(const Settings& document, const workloads::Job& job) {
   };
   divides(model.attention.heads, "heads");
   const bool multiple = tensor % model.attention.kv_heads == 0;
-  if (!multiple || !shares_key_heads(job))
+  if (!multiple || !shares)
     divides(model.attention.kv_heads, "kv_heads",
-            multiple && !job.software.layers.linear.queries.shares_heads
+            multiple && !style.shares_heads
                 ? "; more ranks share heads of keys in software that shares_key_heads, as megatron-core-0.16"
                 : "");
   divides(model.mlp.hidden, "ffn_hidden");
@@ -295,7 +293,8 @@ void check_wiring(const Settings& document, const workloads::Site& site,
 
 void check_job(const Settings& document, Job& job) {
   const workloads::Parallelism& layout = job.parallelism;
-  check_tensor(document, job);
+  const calibration::LinearStyle::Queries& queries = job.software.layers.linear.queries;
+  check_tensor(document, job.model, layout, queries, shares_key_heads(job.model, layout, job.method, queries));
   check_experts(document, job.model.experts, layout);
   check_context(document, job.model, layout, job.method.attention);
   check_pipeline(document, layout, job.model.layers, job.software.defaults.layer_split);
@@ -303,9 +302,9 @@ void check_job(const Settings& document, Job& job) {
   check_shard_group(document, layout, job.replicas());
   check_groups_inside(document, layout, job.shard_ranks(), job.model.experts.any());
   check_fetches(document, layout, job.software);
-  check_tensor_grid(
-      document, job.model, layout, !job.method.adapters.any() && !job.software.layers.linear.queries.separate,
-      job.method.recompute == workloads::Recompute::selective || job.method.recomputed_layers > 0, job.overlap.tensor);
+  check_tensor_grid(document, job.model, layout, !job.method.adapters.any() && !queries.separate,
+                    job.method.recompute == workloads::Recompute::selective || job.method.recomputed_layers > 0,
+                    job.overlap.tensor);
   const auto [parameters, flops] = size_of_model(job.model);
   check_sizes(document, job.model, layout, job.pipeline_shape(), parameters,
               ideal_seconds(job.model, flops, job.batch.global, job.machine.device, job.machine.gpus));

@@ -206,6 +206,22 @@ void add_context_rows(const Model& model, const calibration::AttentionStyle& sty
            c * layers * runs * c, c);
 }
 
+/// Queries, keys and values of all tensor ranks, where there are more of these than heads of keys. `activation`: bytes
+/// of a hidden state; `runs`: passes over a layer; `again`: layers that run again.
+void add_shared_head_rows(const Model& model, const Parallelism& layout, const Method& method, double activation,
+                          double runs, double again, TrafficRows& rows) {
+  if (layout.tensor <= model.attention.kv_heads || model.attention.latent.any()) return;
+  const double all = real(model.layers + model.experts.mtp_layers);
+  const double bytes = activation / real(model.hidden) * real(model.attention_width() + 2 * model.kv_width());
+  const bool parts = method.recompute == Recompute::selective && method.recomputed.qkv;
+  const auto exchange = [&](CollectiveOp op, const char* what, double layers) {
+    if (layers > 0) rows.add(CommGroup::tensor, op, what, layout.tensor, bytes, layers * runs, 1);
+  };
+  exchange(CollectiveOp::all_gather, "queries, keys and values, forward", all);
+  exchange(CollectiveOp::all_gather, "queries, keys and values, forward (recomputed)", parts ? all : again);
+  exchange(CollectiveOp::reduce_scatter, "query, key and value gradients, backward", all);
+}
+
 /// Of `sums` of a block's outputs over the tensor group those that are made again with it.
 double sums_again(const Method& method, const Model& model, const calibration::LinearStyle& style, double sums) {
   if (method.recompute != Recompute::full) return 0;
@@ -276,6 +292,7 @@ class ClosedForm {
 
   /// Ranks of one tensor and pipeline coordinate.
   double columns() const { return real(p_.data * p_.context); }
+  double boundaries() const { return real(map_.crossings()); }
   double activation() const {
     return real(job_.batch.micro) * real(job_.rank_seq()) * real(job_.model.hidden) *
            calibration::bytes_of(job_.method.precision.activations);
@@ -287,7 +304,7 @@ class ClosedForm {
     const bool sp = p_.sequence_parallel;
     const double gathered = activation() * gathered_;
     if (p_.inside.tensor_in > 1) return grid(runs);
-    if (p_.tensor > job_.model.attention.kv_heads && !job_.model.attention.latent.any()) shared_heads(runs);
+    add_shared_head_rows(job_.model, p_, job_.method, activation(), runs, again_.all(), rows_);
     const auto boundary = [&](const char* what, double times, double gathers, double sums) {
       if (sp) add(CommGroup::tensor, CollectiveOp::all_gather, what, p_.tensor, gathered, gathers * times, gathers);
       const auto sum = sp ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce;
@@ -318,20 +335,6 @@ class ClosedForm {
       add(CommGroup::tensor, CollectiveOp::all_gather, "pipeline message", p_.tensor, activation(),
           (job_.software.messages.scatter_gather_gradients ? 2 : 1) * runs * boundaries(), 0);
     }
-  }
-
-  /// Queries, keys and values of all ranks, where there are more of these than heads of keys.
-  void shared_heads(double runs) {
-    const double all = real(job_.model.layers + job_.model.experts.mtp_layers);
-    const double width = real(job_.model.attention_width() + 2 * job_.model.kv_width());
-    const double bytes = activation() / real(job_.model.hidden) * width;
-    const bool parts = job_.method.recompute == Recompute::selective && job_.method.recomputed.qkv;
-    const auto exchange = [&](CollectiveOp op, const char* what, double layers) {
-      if (layers > 0) add(CommGroup::tensor, op, what, p_.tensor, bytes, layers * runs, 1);
-    };
-    exchange(CollectiveOp::all_gather, "queries, keys and values, forward", all);
-    exchange(CollectiveOp::all_gather, "queries, keys and values, forward (recomputed)", parts ? all : again_.all());
-    exchange(CollectiveOp::reduce_scatter, "query, key and value gradients, backward", all);
   }
 
   void grid(double runs) {
@@ -371,8 +374,6 @@ class ClosedForm {
     add(CommGroup::tensor, CollectiveOp::all_gather, "logits, forward", p_.tensor,
         tokens * vocab * calibration::bytes_of(job_.method.precision.activations), heads * runs, 0);
   }
-
-  double boundaries() const { return real(map_.crossings()); }
 
   void pipeline() {
     const auto bytes = [&](bool scattered) {
