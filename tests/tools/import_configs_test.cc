@@ -126,6 +126,32 @@ TEST_CASE("what TorchTitan and DeepSpeed keep in the host's memory is imported, 
   }
 }
 
+TEST_CASE("a configuration of DeepSpeed runs DeepSpeed of today, with ZeRO++ and the type of sums where it says so") {
+  const Folder folder;
+  const auto job = [&](const std::string& zero, const std::string& more = "") {
+    const std::string text = R"({"train_micro_batch_size_per_gpu": 1, "gradient_accumulation_steps": 2, )" + more +
+                             R"("bf16": {"enabled": true}, "zero_optimization": {)" + zero + "}}";
+    tools::Draft draft = tools::import_deepspeed(folder.write("ds.json", text), 16, {"model=llama2-7b"});
+    draft.apply("model=llama2-7b");
+    return job_of(draft);
+  };
+  const std::string quantised =
+      R"("zero_quantized_weights": true, "zero_quantized_gradients": true, "zero_hpz_partition_size": 8)";
+  for (const int stage : {0, 1, 2, 3}) {
+    const workloads::Job plain = job(fmt::format("\"stage\": {}", stage));
+    CHECK(plain.software.name == "deepspeed-2026");
+    CHECK(plain.method.precision.gradients == workloads::DataType::bf16);
+    CHECK(plain.overlap.gradients == (stage == 3));
+    CHECK(plain.overlap.parameters == (stage == 3));
+    const workloads::Job plus = job(fmt::format("\"stage\": {}, {}", stage, quantised));
+    CHECK(plus.software.fetches.quantised_fetches == (stage == 3));
+    CHECK(plus.software.fetches.quantised_reductions == (stage == 3));
+    CHECK(plus.parallelism.inside.secondary == (stage == 3 ? 8 : 0));
+  }
+  const std::string wide = R"("data_types": {"grad_accum_dtype": "fp32"}, )";
+  CHECK(job("\"stage\": 2", wide).method.precision.gradients == workloads::DataType::fp32);
+}
+
 TEST_CASE("what is no configuration of TorchTitan is refused where it stands") {
   const Folder folder;
   const auto message = [&](const std::string& text, std::int64_t gpus = 64) {

@@ -81,8 +81,8 @@ void take_zero_stage(Sections& config, Draft& draft) {
   draft.set("parallelism.sharding", std::string(kSharding[stage]));
   draft.set("overlap.gradients", stage == 3);
   draft.set("overlap.parameters", stage == 3);
-  draft.set("software", std::string(stage == 3 ? "deepspeed-zero3-2024" : "megatron-deepspeed-2023"));
-  draft.assumed("software", "the nearest that ships; --set software=NAME for another");
+  draft.set("software", std::string("deepspeed-2026"));
+  draft.assumed("software", "deepspeed-2026; --set software=NAME for another");
   draft.assumed("recompute", kScriptSays);
   const auto lies_with_host = [&](const char* part) {
     const std::string device = lower_case(config.word({key(part)}, "none"));

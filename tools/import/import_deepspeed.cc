@@ -80,13 +80,28 @@ void take_offload(Sections& config, std::int64_t stage, Draft& draft) {
   draft.set("offload.parameters", true);
 }
 
+/// ZeRO++ (deepspeed/runtime/zero/config.py): in stage 3 alone.
+void take_quantisation(Sections& config, std::int64_t stage, Draft& draft) {
+  const auto key = [](const char* name) { return fmt::format("zero_optimization.zero_{}", name); };
+  const bool weights = config.flag({key("quantized_weights")}, false),
+             gradients = config.flag({key("quantized_gradients")}, false);
+  const std::int64_t inside = count_or(config.find(key("hpz_partition_size")), 1, kMostOfAGpu);
+  if (stage != 3) return;
+  if (weights) draft.apply("software.quantised_fetches=true");
+  if (gradients) draft.apply("software.quantised_reductions=true");
+  if (inside > 1) draft.set("parallelism.secondary_group", inside, config.find(key("hpz_partition_size"))->place());
+}
+
 void take_sharding(Sections& config, Draft& draft) {
   const Settings* given = config.find("zero_optimization.stage");
   const std::int64_t stage = given == nullptr ? 0 : given->as_int(0, 3);
   static constexpr const char* kSharding[] = {"none", "optimizer", "gradients", "parameters"};
   draft.set("parallelism.sharding", std::string(kSharding[stage]), given != nullptr ? given->place() : sim::Place{});
-  draft.set("software", std::string(stage == 3 ? "deepspeed-zero3-2021" : "megatron-deepspeed-2023"));
-  draft.assumed("software", "the nearest that ships; --set software=NAME for another");
+  draft.set("software", std::string("deepspeed-2026"));
+  draft.assumed("software", "deepspeed-2026, around models of Hugging Face's; --set software=NAME for another");
+  take_quantisation(config, stage, draft);
+  const std::string sums = config.word({"data_types.grad_accum_dtype"}, "");
+  if (sums == "fp32" || sums == "float32") draft.apply("software.gradient_dtype=fp32");
   if (config.flag({"zero_optimization.overlap_comm"}, stage == 3)) {
     draft.set("overlap.gradients", true);
     if (stage == 3) draft.set("overlap.parameters", true);
