@@ -227,11 +227,13 @@ batch: {global: 64, micro: 1}
 experts: {dispatcher: deepep, grouped_gemm: true, capacity_factor: 1.5, fused_permutation: false, fused_router: true}
 overlap: {tensor: false, pipeline: true, gradients: true, parameters: true, experts: true}
 recompute: {kind: selective, modules: [moe_act, mla_up_proj, norms]}
+software: megatron-core-0.14
 )";
   const scenarios::Scenario scenario = scenario_of(text);
   const std::string script = folder.write("run.sh", tools::megatron_arguments(scenario));
   const auto draft = tools::import_megatron(tools::read_launch_line(tools::read_text(script), script));
   const workloads::Job back = scenarios::load_scenario(draft.document()).job, job = scenario.job;
+  CHECK(back.software.name == "megatron-core-0.14");  // the oldest that knows --overlap-moe-expert-parallel-comm
   workloads::Experts experts = back.model.experts;
   // One shared expert of twice the width is what the flag can say.
   CHECK(experts.shared_width() == job.model.experts.shared_width());

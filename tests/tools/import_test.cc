@@ -295,6 +295,21 @@ TEST_CASE("launch lines have the parameters that their authors state") {
   }
 }
 
+TEST_CASE("a launch line runs the oldest generation that knows its flags, and the default one where none tells") {
+  const std::string line =
+      "pretrain_gpt.py --num-layers 8 --hidden-size 1024 --num-attention-heads 8 --seq-length 1024 "
+      "--max-position-embeddings 1024 --micro-batch-size 1 --global-batch-size 8 --vocab-size 32000 ";
+  const auto software = [&](const std::string& flags) {
+    tools::Draft draft = tools::import_megatron(tools::read_launch_line(line + flags, "launch.sh"));
+    const sim::Settings* named = draft.document().find("software");
+    return named == nullptr ? std::string("default") : named->text();
+  };
+  CHECK(software("") == "default");
+  CHECK(software("--optimizer-cpu-offload") == "megatron-core-0.12");
+  CHECK(software("--optimizer-cpu-offload --cross-entropy-fusion-impl te") == "megatron-core-0.13");
+  CHECK(software("--use-megatron-fsdp --optimizer-cpu-offload") == "megatron-core-0.16");
+}
+
 TEST_CASE("a launch script: variables, arrays, sums, quotes, continued lines and comments") {
   const workloads::Job job = megatron(R"sh(#!/bin/bash
 # Runs "175B" parameter model, --num-layers 1 of a comment is not read

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <charconv>
 #include <filesystem>
@@ -43,6 +44,8 @@ class Launch {
     const auto found = options_.find(name);
     return found != options_.end() ? found->second : nullptr;
   }
+  /// Whether it is there, which says nothing of who takes it.
+  bool has(const std::string& name) const { return options_.contains(name); }
   bool flag(const std::string& name) {
     const LaunchOption* option = find(name);
     if (option == nullptr) return false;
@@ -525,6 +528,34 @@ void take_work(Launch& launch, Draft& draft) {
   }
 }
 
+/// The oldest generation of those that ship that knows all of the line's flags, by when these came into
+/// megatron/training/arguments.py (NVIDIA/Megatron-LM; releases leave the main branch on 2025-08-18 for 0.14, on
+/// 2025-10-21 for 0.15, and in 2026 for 0.16).
+void take_software(const Launch& launch, Draft& draft) {
+  struct Since {
+    const char *flag, *software;
+  };
+  static constexpr std::array kSince{Since{"fine-grained-activation-offloading", "megatron-core-0.16"},  // 2026-01
+                                     Since{"fp4-format", "megatron-core-0.16"},                          // 2025-09
+                                     Since{"use-megatron-fsdp", "megatron-core-0.16"},                   // 2025-08-21
+                                     Since{"overlap-moe-expert-parallel-comm", "megatron-core-0.14"},    // 2025-08
+                                     Since{"moe-deepep-num-sms", "megatron-core-0.14"},                  // 2025-06
+                                     Since{"pipeline-model-parallel-layout", "megatron-core-0.14"},      // 2025-06
+                                     Since{"recompute-modules", "megatron-core-0.13"},                   // 2025-04
+                                     Since{"cross-entropy-fusion-impl", "megatron-core-0.13"},           // 2025-04
+                                     Since{"fp8-recipe", "megatron-core-0.13"},                          // 2025-03
+                                     Since{"moe-enable-deepep", "megatron-core-0.12"},                   // 2025-02
+                                     Since{"moe-permute-fusion", "megatron-core-0.12"},                  // 2025-02
+                                     Since{"optimizer-cpu-offload", "megatron-core-0.12"}};              // 2025-02
+  for (const Since& since : kSince) {
+    if (!launch.has(since.flag)) continue;
+    draft.set("software", std::string(since.software), launch.place(since.flag));
+    return draft.assumed("software", fmt::format("{}, for --{}; --set software=NAME for another generation",
+                                                 since.software, since.flag));
+  }
+  draft.assumed("software", "megatron-core-0.8; --set software=NAME for another generation");
+}
+
 void remark_on_the_rest(const Launch& launch, Draft& draft) {
   std::vector<std::string> rest = launch.unasked();
   for (const auto& [why, flags] : skipped_flags()) {
@@ -558,7 +589,7 @@ Draft import_megatron(const LaunchLine& line) {
   take_work(launch, draft);
   if (!draft.has("attention"))
     draft.assumed("attention", "the default of the software; no --attention-backend is given");
-  draft.assumed("software", "megatron-core-0.8; --set software=NAME for another generation");
+  take_software(launch, draft);
   remark_on_the_rest(launch, draft);
   return draft;
 }
