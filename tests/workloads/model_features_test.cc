@@ -127,7 +127,7 @@ TEST_CASE("documents that a sequence is packed with attend to themselves alone, 
 TEST_CASE("tensor ranks that are more than the heads of keys gather what their products make, and share heads") {
   const std::vector<std::string> sets{"model.kv_heads=2", "software=megatron-core-0.16", "parallelism.tensor=4",
                                       "parallelism.data=null", "batch.global=32"};
-  const auto job = [&](std::initializer_list<const char*> more) {
+  const auto job = [&](const std::vector<std::string>& more) {
     std::vector<std::string> all = sets;
     all.insert(all.end(), more.begin(), more.end());
     return llama(all);
@@ -148,12 +148,11 @@ TEST_CASE("tensor ranks that are more than the heads of keys gather what their p
   CHECK(out == (shared.model.attention_width() + 2 * shared.model.kv_width()) / 4);
   CHECK(heads == shared.model.attention.heads / 4);
   CHECK(keys == 1);
-  for (const auto& more :
-       std::vector<std::initializer_list<const char*>>{{},
-                                                       {"recompute=full"},
-                                                       {"recompute={kind: selective, modules: [qkv]}"},
-                                                       {"parallelism.sequence_parallel=false"},
-                                                       {"model.seq=4096", "parallelism.context=2"}}) {
+  using Sets = std::vector<std::string>;
+  const std::vector<Sets> ways{Sets{}, Sets{"recompute=full"}, Sets{"recompute={kind: selective, modules: [qkv]}"},
+                               Sets{"parallelism.sequence_parallel=false"},
+                               Sets{"model.seq=4096", "parallelism.context=2"}};
+  for (const Sets& more : ways) {
     std::size_t gathers = 0;
     for (const TrafficRow& row : simulate_step(job(more)).traffic) {
       CHECK(row.closed_form_bytes == Approx(row.simulated_bytes));
