@@ -306,8 +306,9 @@ TEST_CASE("a launch line runs the oldest generation that knows its flags, and th
   };
   CHECK(software("") == "default");
   CHECK(software("--optimizer-cpu-offload") == "megatron-core-0.12");
-  CHECK(software("--optimizer-cpu-offload --cross-entropy-fusion-impl te") == "megatron-core-0.13");
-  CHECK(software("--use-megatron-fsdp --optimizer-cpu-offload") == "megatron-core-0.16");
+  CHECK(software("--optimizer-cpu-offload --moe-deepep-num-sms 20") == "megatron-core-0.13");
+  CHECK(software("--use-megatron-fsdp --optimizer-cpu-offload") == "megatron-core-0.14");
+  CHECK(software("--moe-permute-fusion --fp4-format e2m1") == "megatron-core-0.16");
 }
 
 TEST_CASE("a launch script: variables, arrays, sums, quotes, continued lines and comments") {

@@ -528,25 +528,24 @@ void take_work(Launch& launch, Draft& draft) {
   }
 }
 
-/// The oldest generation of those that ship that knows all of the line's flags, by when these came into
-/// megatron/training/arguments.py (NVIDIA/Megatron-LM; releases leave the main branch on 2025-08-18 for 0.14, on
-/// 2025-10-21 for 0.15, and in 2026 for 0.16).
+/// The oldest generation of those that ship that knows all of the line's flags: those that each release has first
+/// (NVIDIA/Megatron-LM core_v0.11.0 to core_v0.16.0, megatron/training/arguments.py and transformer_config.py).
 void take_software(const Launch& launch, Draft& draft) {
   struct Since {
     const char *flag, *software;
   };
-  static constexpr std::array kSince{Since{"fine-grained-activation-offloading", "megatron-core-0.16"},  // 2026-01
-                                     Since{"fp4-format", "megatron-core-0.16"},                          // 2025-09
-                                     Since{"use-megatron-fsdp", "megatron-core-0.16"},                   // 2025-08-21
-                                     Since{"overlap-moe-expert-parallel-comm", "megatron-core-0.14"},    // 2025-08
-                                     Since{"moe-deepep-num-sms", "megatron-core-0.14"},                  // 2025-06
-                                     Since{"pipeline-model-parallel-layout", "megatron-core-0.14"},      // 2025-06
-                                     Since{"recompute-modules", "megatron-core-0.13"},                   // 2025-04
-                                     Since{"cross-entropy-fusion-impl", "megatron-core-0.13"},           // 2025-04
-                                     Since{"fp8-recipe", "megatron-core-0.13"},                          // 2025-03
-                                     Since{"moe-enable-deepep", "megatron-core-0.12"},                   // 2025-02
-                                     Since{"moe-permute-fusion", "megatron-core-0.12"},                  // 2025-02
-                                     Since{"optimizer-cpu-offload", "megatron-core-0.12"}};              // 2025-02
+  static constexpr std::array kSince{Since{"fine-grained-activation-offloading", "megatron-core-0.16"},
+                                     Since{"fp4-format", "megatron-core-0.16"},  // 0.15, which does not ship
+                                     Since{"overlap-moe-expert-parallel-comm", "megatron-core-0.14"},
+                                     Since{"use-megatron-fsdp", "megatron-core-0.14"},
+                                     Since{"moe-deepep-num-sms", "megatron-core-0.13"},
+                                     Since{"pipeline-model-parallel-layout", "megatron-core-0.13"},
+                                     Since{"recompute-modules", "megatron-core-0.12"},
+                                     Since{"cross-entropy-fusion-impl", "megatron-core-0.12"},
+                                     Since{"fp8-recipe", "megatron-core-0.12"},
+                                     Since{"moe-enable-deepep", "megatron-core-0.12"},
+                                     Since{"optimizer-cpu-offload", "megatron-core-0.12"},
+                                     Since{"moe-permute-fusion", "megatron-core-0.11"}};
   for (const Since& since : kSince) {
     if (!launch.has(since.flag)) continue;
     draft.set("software", std::string(since.software), launch.place(since.flag));

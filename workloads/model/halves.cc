@@ -231,7 +231,7 @@ void AttentionHalf::write(std::int64_t window) {
 
 void AttentionHalf::keep(Layer& layer) const {
   const double t = z_.parts();
-  const double q = z_.of_token(m_.attention_width()) / t, kv = z_.of_token(std::max(m_.kv_width() / z_.tensor, z_.kv));
+  const double q = z_.of_token(m_.attention_width()) / t, kv = z_.of_token(z_.kv);
   const double rows = real(m_.attention.heads) / t * real(z_.tokens), outside = z_.outside;
   const bool fused = w_.computation().attention == AttentionKind::flash;
   keep_ends(w_, kAttention, KeptAs::input, layer);
