@@ -3,9 +3,22 @@
 
 #include <sstream>
 
+#include "scenarios/load.h"
+#include "scenarios/scenario.h"
 #include "tests/catch.h"
+#include "tools/report/report.h"
 
 using namespace orrery::tools;
+
+TEST_CASE("a report's first line says what sequences are packed with, unless a document is all of one") {
+  const auto line = [](const std::string& tokens) {
+    return scenario_line(orrery::scenarios::load_scenario(
+                             orrery::scenarios::read_scenario("gpt3-6.7b-h100", {"batch.document_tokens=" + tokens}))
+                             .job);
+  };
+  CHECK(line("512").find("batch 512 x 2048 of documents of 512, ") != std::string::npos);
+  CHECK(line("2048").find("batch 512 x 2048, ") != std::string::npos);
+}
 
 TEST_CASE("numbers keep four significant digits and never an exponent") {
   CHECK(number_text(6.34) == "6.340");

@@ -237,10 +237,12 @@ std::string scenario_line(const workloads::Job& job) {
   layout += fmt::format(" DP {}", p.data);
   if (p.context > 1) layout += fmt::format(" CP {}", p.context);
   if (p.expert > 1) layout += fmt::format(" EP {}", p.expert);
-  return fmt::format("{} on {}, {}, {} {}, batch {} x {}, {}", gpus_text(job.machine),
+  std::string batch = fmt::format("{} x {}", job.batch.global, job.model.seq);
+  const std::int64_t document = job.model.attention.document;
+  if (document > 0 && document < job.model.seq) batch += fmt::format(" of documents of {}", document);
+  return fmt::format("{} on {}, {}, {} {}, batch {}, {}", gpus_text(job.machine),
                      job.machine.fabric.name.empty() ? "no fabric" : job.machine.fabric.name, job.model.name, layout,
-                     p.schedule->name, job.batch.global, job.model.seq,
-                     calibration::name_of(job.method.precision.matmul));
+                     p.schedule->name, batch, calibration::name_of(job.method.precision.matmul));
 }
 
 void write_report(std::ostream& out, const scenarios::Scenario& scenario, const StepReport& report) {
