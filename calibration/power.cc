@@ -23,7 +23,7 @@ Duty& Duty::operator+=(const Duty& other) {
   attention += other.attention;
   elements += other.elements;
   streaming += other.streaming;
-  waiting += other.waiting;
+  exchanges += other.exchanges;
   for (std::size_t t = 0; t < kDataTypes; ++t) {
     flops[t] += other.flops[t];
     attention_flops[t] += other.attention_flops[t];
@@ -35,7 +35,7 @@ Duty& Duty::operator+=(const Duty& other) {
 
 Duty operator*(Duty duty, double times) {
   for (double* part :
-       {&duty.products, &duty.attention, &duty.elements, &duty.streaming, &duty.waiting, &duty.bytes, &duty.sent})
+       {&duty.products, &duty.attention, &duty.elements, &duty.streaming, &duty.exchanges, &duty.bytes, &duty.sent})
     *part *= times;
   for (double& f : duty.flops) f *= times;
   for (double& f : duty.attention_flops) f *= times;
@@ -52,7 +52,7 @@ Duty at_clock(Duty duty, const PowerModel& power, double clock) {
 
 double seconds_at(const PowerModel& power, const Duty& duty, double clock) {
   const Duty there = at_clock(duty, power, clock);
-  return there.products + there.attention + there.elements + there.streaming + there.waiting;
+  return there.products + there.attention + there.elements + there.streaming + there.exchanges;
 }
 
 double exchange_joules(const PowerModel& power, const Duty& duty) {
@@ -63,8 +63,10 @@ Activity activity_of(const PowerModel& power, const Duty& there, double clock) {
   // Watts of activity fall with the speed to the exponent, energy of an operation to one less.
   const double n = power.exponent, of_products = power.product_speed(clock);
   Activity activity;
-  activity.active = power.active * (std::pow(of_products, n) * there.products +
-                                    std::pow(clock, n) * (there.attention + there.elements + there.streaming));
+  activity.active =
+      power.active *
+      (std::pow(of_products, n) * there.products +
+       std::pow(clock, n) * (there.attention + there.elements + there.streaming + power.exchange * there.exchanges));
   activity.products = energy_of(power, there.flops) * std::pow(of_products, n - 1) +
                       power.attention * energy_of(power, there.attention_flops) * std::pow(clock, n - 1);
   activity.memory = power.per_byte * there.bytes;

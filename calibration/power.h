@@ -4,21 +4,25 @@
 // with the mix of kernels that a job runs over and over, not one with every kernel. Power is
 //
 //   standing + speed^n x (active while kernels run + energy per FLOP x FLOP/s at full speed)
+//     + clock^n x a share of active while nothing but a collective runs
 //     + energy per byte x bytes/s
 //     + (energy per byte of a link + twice that of memory) x bytes/s sent to other devices of the node.
 //
 // speed: of attention the clock over the highest one. Of products clock / product_clock, at most 1: a load of matrix
 // units makes a device stretch its clock, so that the short benchmark that timed them saw no more than that share of
 // it. Kernels that go by elements, which wait for instructions and the cache, have the clock's speed as attention has;
-// those bound by memory take as long at any clock. n is 3 where the voltage follows the clock, so that the energy
-// of an operation goes with its square (Rabaey, Digital Integrated Circuits, 2nd edition, chapter 5.5), and less where
-// the voltage cannot fall as far. Memory, links and leakage stand apart. Clocks are shares of the highest.
+// those bound by memory, and collectives, take as long at any clock. A collective that kernels wait for is a kernel
+// too, of a block for each of its channels: of what a device draws under any kernel it is taken to draw the share that
+// these are of its processors. n is 3 where the voltage follows the clock, so that the energy of an operation goes with
+// its square (Rabaey, Digital Integrated Circuits, 2nd edition, chapter 5.5), and less where the voltage cannot fall as
+// far. Memory, links and leakage stand apart. Clocks are shares of the highest.
 //
 // Beside the device stand what its bytes take on links and NICs, and the rest of the node: processors, memory, switches
 // inside, fans, idle NICs and drives as a constant, and what power supplies lose.
 //
-// Left out: boards that differ (temperature: steady_clock.h), the data's own toggling, and what phases of seconds
-// without work (a pipeline's idle time, a checkpoint) would allow afterwards.
+// Left out: what all of a device draws as soon as one processor works; boards that differ (temperature:
+// steady_clock.h), the data's own toggling, and what phases of seconds without work (a pipeline's idle time, a
+// checkpoint) would allow afterwards.
 #pragma once
 
 #include <algorithm>
@@ -38,6 +42,7 @@ struct PowerModel {
   double product_clock = 1;  // share of the highest clock beyond which products gain nothing
   double exponent = 3;       // power of activity and operations goes with their speed to this
   double per_byte = 0;       // J, of device memory
+  double exchange = 0;       // share of `active` that a collective draws with no other kernel beside it
   /// Whether a step's clock follows from the limit; where not, factors that were measured under it (DeviceProfile's
   /// sustained clocks) stand for what it leaves.
   bool governs = true;
@@ -56,7 +61,7 @@ struct Duty {
   double attention = 0;                    // seconds of fused attention
   double elements = 0;                     // seconds of kernels that go by elements (Streaming)
   double streaming = 0;                    // seconds of kernels bound by memory
-  double waiting = 0;                      // seconds without a kernel
+  double exchanges = 0;                    // seconds with a collective inside the node and no other kernel
   std::array<double, kDataTypes> flops{};  // of products, by type of operands
   std::array<double, kDataTypes> attention_flops{};
   double bytes = 0;  // of device memory, by kernels
@@ -84,5 +89,8 @@ double joules_at(const PowerModel& power, const Duty& duty, double clock);
 /// kLowestClock, where a real limiter would have other means.
 double clock_within_limit(const PowerModel& power, const Duty& duty);
 inline constexpr double kLowestClock = 0.2;
+/// Processors that a collective inside a node takes, one for each of its channels: a channel per NVLink, doubled, on 12
+/// of them (NVIDIA/nccl, src/graph/connect.cc). Left out: libraries and links that make other channels.
+inline constexpr double kCollectiveProcessors = 24;
 
 }  // namespace orrery::calibration

@@ -57,13 +57,14 @@ void load_sustained(const Settings& document, DeviceProfile::Model& m) {
   m.sustained.attention = s->get_number("attention", m.sustained.matmul);
 }
 
-void load_power(const Settings& document, PowerModel& power) {
+void load_power(const Settings& document, std::int64_t processors, PowerModel& power) {
   const Settings* s = document.find("power");
   if (s == nullptr) return;
   power.limit = s->at("limit").as_watts();
   power.standing = s->at("standing").as_watts();
   power.active = s->at("active").as_watts();
   power.per_byte = s->at("per_byte").as_joules();
+  power.exchange = std::min(1.0, kCollectiveProcessors / static_cast<double>(processors));
   power.attention = s->get_number("attention", power.attention);
   power.product_clock = s->get_number("product_clock", power.product_clock);
   power.exponent = s->get_number("exponent", power.exponent);
@@ -113,7 +114,7 @@ DeviceProfile DeviceProfile::load(const sim::Settings& document) {
   m->provenance = document.get_text("provenance", "");
   load_data_sheet(document, *m);
   load_sustained(document, *m);
-  load_power(document, m->power);
+  load_power(document, m->sheet.processors, m->power);
   load_gemms(document.at("gemm"), *m);
   load_experts(document.find("experts"), *m);
   m->attention = load_attention(document.at("attention"), *m);

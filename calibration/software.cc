@@ -235,6 +235,11 @@ std::vector<Row> default_rows() {
       boolean("runs_one_group_forward", &S::messages, &MessagePolicy::runs_one_group_forward,
               "An interleaved pipeline with as many micro-batches as stages runs all their forward passes before its "
               "first backward pass. If not, each stage begins backward as soon as its depth allows."),
+      boolean(
+          "ends_slots", &S::messages, &MessagePolicy::ends_slots,
+          "Stages of several chunks run in time slots of a pass each: when its pass is done, each sends what that "
+          "made, takes what its neighbours send it in the slot, whenever that is needed, and waits for both, unless "
+          "messages overlap."),
       boolean("overlap_gradients", &S::defaults, &ScenarioDefaults::overlap_gradients,
               "Default of the scenario's `overlap.gradients`."),
       boolean("overlap_parameters", &S::defaults, &ScenarioDefaults::overlap_parameters,

@@ -40,7 +40,7 @@ Duty products() {
 TEST_CASE("energy is the sum of what stands, runs, multiplies and moves") {
   Duty duty = products();
   duty.streaming = 1;
-  duty.waiting = 2;
+  duty.exchanges = 2;
   duty.bytes = 1e12;
   // Four seconds of 100 W, two of 50 W, 500 J of products, 100 J of memory.
   CHECK(joules_at(device(1000), duty, 1) == Approx(400 + 100 + 500 + 100));
@@ -59,6 +59,25 @@ TEST_CASE("kernels that go by elements take power as those of memory do and time
   CHECK(seconds_at(device(1000), streaming, 0.5) == Approx(1));
   // Two seconds of 100 W and of 50/8 W, 100 J of memory.
   CHECK(joules_at(device(1000), elements, 0.5) == Approx(200 + 2 * 50 / 8.0 + 100));
+}
+
+TEST_CASE("a collective that kernels wait for draws the share of its processors, at any clock for as long") {
+  Duty duty = products();
+  duty.exchanges = 2;
+  PowerModel power = device(1000);
+  const double none = joules_at(power, duty, 1), none_at_half = joules_at(power, duty, 0.5);
+  power.exchange = 0.2;
+  // Two seconds of a fifth of 50 W, and of an eighth of that.
+  CHECK(joules_at(power, duty, 1) - none == Approx(20));
+  CHECK(joules_at(power, duty, 0.5) - none_at_half == Approx(20 / 8.0));
+  CHECK(seconds_at(power, duty, 0.5) == Approx(4));
+  // The limit leaves less than where a device only stands meanwhile.
+  power.limit = 250;
+  PowerModel stands = power;
+  stands.exchange = 0;
+  CHECK(clock_within_limit(power, duty) < clock_within_limit(stands, duty));
+  CHECK(profile("h100-sxm-80gb").power().exchange == Approx(24 / 132.0));
+  CHECK(profile("a100-sxm-80gb").power().exchange == Approx(24 / 108.0));
 }
 
 TEST_CASE("what is sent to other devices is read, moved and written at the same price at any clock") {
@@ -118,7 +137,7 @@ TEST_CASE("more of what draws less leaves a higher clock, a lower limit a lower 
   double before = 0;
   for (const double waiting : {0.0, 0.1, 0.3, 1.0}) {
     Duty duty = products();
-    duty.waiting = waiting;
+    duty.exchanges = waiting;
     const double clock = clock_within_limit(device(400), duty);
     CHECK(clock > before);
     before = clock;

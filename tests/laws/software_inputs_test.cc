@@ -62,6 +62,7 @@ std::vector<Case> hosts_and_defaults() {
        "false"},
       {"software.overlap_pipeline_warmup", slower, "false", interleaved, "true"},
       {"software.runs_one_group_forward", more_memory, "true", one_group, "false"},
+      {"software.ends_slots", slower, "true", plus(interleaved, {"overlap.pipeline=false"}), "false"},
       {"software.overlap_gradients", faster, "true", plus(nothing_given, {"software.gradient_bucket='40 MB'"}),
        "false"},
       {"software.overlap_parameters", faster, "true",

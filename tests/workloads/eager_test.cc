@@ -236,6 +236,67 @@ TEST_CASE("traffic of blocks that stop ahead of their last product is the same b
   }
 }
 
+TEST_CASE("scales of what tensor ranks share out are looked for over all of them, by both counts of the traffic") {
+  // Calls a layer: both inputs, attention's output and the activation; backward both outputs, the three of attention's
+  // products and both branches.
+  struct Case {
+    const char *precision, *recompute;
+    double forward, again, backward;
+  };
+  const Sets titan{"cluster.device=h100-sxm-80gb", "software=torchtitan-2024.12",
+                   "parallelism={tensor: 2, pipeline: 1, data: 8, sharding: parameters}", "model.gated_mlp=true",
+                   "batch.global=8"};
+  for (const Case& c :
+       {Case{"fp8", "none", 4, 0, 7}, Case{"fp8", "full", 4, 3, 7}, Case{"fp8-rowwise", "none", 2, 0, 5},
+        Case{"fp8-rowwise", "full", 2, 1, 5}, Case{"bf16", "full", 0, 0, 0},
+        Case{"fp8", "{kind: selective, modules: [every_second_product]}", 4, 0, 7}}) {
+    INFO(c.precision << ' ' << c.recompute);
+    const Job job =
+        small_job(with(titan, {std::string("precision=") + c.precision, std::string("recompute=") + c.recompute}));
+    std::map<std::string, double> calls;
+    for (const TrafficRow& row : simulate_step(job).traffic) {
+      INFO(row.dimension << ' ' << row.what);
+      CHECK(row.closed_form_bytes == Approx(row.simulated_bytes));
+      if (row.what.rfind("scales", 0) == 0) calls[row.what] = row.simulated_bytes;
+    }
+    // Each of two ranks sends what it has of an all-reduce of four bytes, or of four for every token; 8 layers, 8
+    // groups.
+    const double each = 2 * 4 * (std::string(c.precision) == "fp8-rowwise" ? 1024 : 1) * 8 * 8;
+    CHECK(calls["scales, forward"] == Approx(c.forward * each));
+    CHECK(calls["scales, forward (recomputed)"] == Approx(c.again * each));
+    CHECK(calls["scales, backward"] == Approx(c.backward * each));
+  }
+}
+
+TEST_CASE("exchanges that are fused with products cost the copy of a rank's own part, and barriers") {
+  const Sets titan{"cluster.device=h100-sxm-80gb", "software=torchtitan-2024.12",
+                   "parallelism={tensor: 2, pipeline: 1, data: 8, sharding: parameters}", "batch.global=8",
+                   "precision=bf16"};
+  const auto own = [&](const char* overlap, const char* precision) {
+    const Job job = small_job(
+        with(titan, {std::string("overlap.tensor=") + overlap, std::string("precision=") + precision}));
+    double bytes = 0, barriers = 0;
+    const Layer block = network_of(job).layer(1);
+    for (const LayerOp& op : block.ops) {
+      const auto* stream = std::get_if<StreamingOp>(&op);
+      if (stream == nullptr) continue;
+      if (std::string(stream->name).rfind("own part", 0) == 0) bytes += stream->elements * stream->bytes_each;
+      barriers += std::string(stream->name) == "barrier";
+    }
+    return std::pair(bytes, barriers);
+  };
+  CHECK(own("false", "bf16").first == 0);
+  CHECK(own("false", "bf16").second == 0);
+  // Read and written, of half of the tokens: both inputs forward, both gradients of outputs backward.
+  const double part = 1024.0 / 2 * 2048;
+  CHECK(own("true", "bf16").first == 4 * part * 4);
+  CHECK(own("true", "bf16").second == 4 * 3 + 2 * 4);
+  CHECK(own("true", "fp8").first == 4 * part * 2);
+  // With scales of rows gathers are cast behind, and fused with nothing.
+  CHECK(own("true", "fp8-rowwise").first == 0);
+  CHECK(own("true", "fp8-rowwise").second == 2 * 4);
+}
+
 TEST_CASE("inputs that are gathered for what runs again are in both counts of the traffic") {
   for (const char* modules : {"every_second_product", "mlp"}) {
     for (const char* gated : {"true", "false"}) {
@@ -342,8 +403,8 @@ TEST_CASE("exchanges that are fused with products leave sums of gradients and ca
   CHECK(waits(job("true", "fp8-rowwise"), &LayerPasses::forward) == 2);   // both gathers
   CHECK(waits(job("true", "fp8-rowwise"), &LayerPasses::backward) == 4);  // and those of output gradients
   // Parts that two ranks scatter are read whole and written halved, twice a block.
-  const double whole = 1024.0 * 2048 * 2;
-  CHECK(streamed(job("true", "fp8")) - streamed(job("false", "fp8")) == Approx(2 * whole * 1.5));
+  const double whole = 1024.0 * 2048 * 2, own_parts = 4 * (whole / 2) * 2, barriers = (4 * 3 + 2 * 4) * 4;
+  CHECK(streamed(job("true", "fp8")) - streamed(job("false", "fp8")) == Approx(2 * whole * 1.5 + own_parts + barriers));
 }
 
 TEST_CASE("operands that are gathered cast travel in half the bytes, but for those with scales of rows") {

@@ -5,6 +5,8 @@
 
 #include "tests/catch.h"
 #include "tests/workloads/example.h"
+#include "workloads/compile/pass_slots.h"
+#include "workloads/schedules/catalogue.h"
 #include "workloads/step/step_plan.h"
 
 using namespace orrery;
@@ -88,6 +90,117 @@ std::vector<const Timeline::Span*> spans_of(const Timeline& timeline, const std:
 TEST_CASE("messages between two passes of a kind hide behind neither where the software waits for them") {
   CHECK(hidden_messages(step(plus(kInterleaved, {"software.overlap_pipeline_warmup=false"}))) == 0);
   CHECK(hidden_messages(step(plus(kInterleaved, {"software.overlap_pipeline_warmup=true"}))) > 0);
+}
+
+TEST_CASE("time slots of interleaved 1F1B are those that PyTorch's tables have") {
+  // ScheduleInterleaved1F1B of two ranks, two stages each, four micro-batches: actions of a rank with idle slots as _.
+  // F F F F _ _ F B F B F B F B _ B _ B _ B _ B  and  _ F F _ F B F B F B F B F B F B _ B _ B
+  const Schedule& schedule = schedules::interleaved_1f1b;
+  const PipelineShape shape{2, 2, 4, false};
+  const auto slots = slots_of(schedule, schedule.map(2, 2), paper_orders(schedule, shape));
+  const auto runs = [&](std::size_t stage) {
+    std::vector<std::int64_t> of;
+    for (const PassSlot& slot : slots[stage]) of.push_back(slot.runs);
+    return of;
+  };
+  CHECK(runs(0) == std::vector<std::int64_t>{0, 1, 2, 3, 6, 7, 8, 9, 10, 11, 12, 13, 15, 17, 19, 21});
+  CHECK(runs(1) == std::vector<std::int64_t>{1, 2, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 17, 19});
+  // The first rank's third pass is the second chunk's first, whose input the other rank made in slot 1.
+  CHECK(slots[0][0].sent == PassSlot::kNone);
+  CHECK(slots[0][2].sent == 1);
+  CHECK(slots[1][0].sent == 0);
+}
+
+TEST_CASE("slots keep the order of passes, and inputs are made before they are needed") {
+  for (const Schedule* schedule : kSchedules) {
+    const std::int32_t chunks = schedule->chunks == kAnyChunks ? 2 : static_cast<std::int32_t>(schedule->chunks);
+    for (const std::int32_t microbatches : {4, 8, 12}) {
+      const PipelineShape shape{4, chunks, microbatches, false};
+      if (schedule->misfit(shape)) continue;
+      INFO(schedule->name << ' ' << microbatches);
+      const StageOrders orders = paper_orders(*schedule, shape);
+      const auto slots = slots_of(*schedule, schedule->map(4, chunks), orders);
+      for (std::size_t stage = 0; stage < orders.size(); ++stage) {
+        REQUIRE(slots[stage].size() == orders[stage].size());
+        for (std::size_t i = 0; i < slots[stage].size(); ++i) {
+          CHECK(slots[stage][i].sent < slots[stage][i].runs);
+          if (i > 0) CHECK(slots[stage][i - 1].runs < slots[stage][i].runs);
+        }
+      }
+    }
+  }
+}
+
+namespace {
+/// Of a job whose ranks of a stage are alike: when the last pass ends if every stage ends each slot as a slow loop over
+/// slots has it, from the lengths of passes and messages in `report`.
+double end_slot_by_slot(const StepReport& report, const std::vector<std::vector<PassSlot>>& slots, double& engine) {
+  struct Action {
+    PassTime pass;
+    bool any = false;
+    double message = 0;
+  };
+  const std::size_t stages = slots.size();
+  std::int64_t last = 0;
+  for (const auto& of_stage : slots) last = std::max(last, of_stage.back().runs);
+  std::vector<std::vector<Action>> table(stages, std::vector<Action>(static_cast<std::size_t>(last) + 1));
+  double begin = 1e9;
+  engine = 0;
+  for (const Timeline& timeline : report.timelines) {
+    const auto stage = static_cast<std::size_t>(timeline.stage);
+    const std::vector<PassTime> passes = passes_of(timeline);
+    REQUIRE(passes.size() == slots[stage].size());
+    for (std::size_t i = 0; i < passes.size(); ++i) {
+      const Timeline::Span* sent = message(timeline, passes[i], true);
+      table[stage][static_cast<std::size_t>(slots[stage][i].runs)] = {
+          passes[i], true, sent == nullptr ? 0 : sim::to_seconds(sent->finish - sent->start)};
+      engine = std::max(engine, sim::to_seconds(passes[i].finish));
+      begin = std::min(begin, sim::to_seconds(passes[i].start));
+    }
+  }
+  constexpr std::int32_t chunks = 2;
+  std::vector<double> ready(stages, begin);
+  for (std::size_t slot = 0; slot <= static_cast<std::size_t>(last); ++slot) {
+    std::vector<double> done = ready;
+    for (std::size_t s = 0; s < stages; ++s) {
+      const Action& action = table[s][slot];
+      if (action.any) done[s] += sim::to_seconds(action.pass.finish - action.pass.start);
+    }
+    ready = done;
+    for (std::size_t s = 0; s < stages; ++s) {
+      const Action& action = table[s][slot];
+      if (!action.any) continue;
+      const bool forward = action.pass.pass == 'F';
+      const bool at_end =
+          forward ? s + 1 == stages && action.pass.chunk + 1 == chunks : s == 0 && action.pass.chunk == 0;
+      if (at_end) continue;
+      const std::size_t other = forward ? (s + 1) % stages : (s + stages - 1) % stages;
+      const double sent = std::max(done[s], done[other]) + action.message;
+      ready[s] = std::max(ready[s], sent);
+      ready[other] = std::max(ready[other], sent);
+    }
+  }
+  return *std::max_element(ready.begin(), ready.end());
+}
+}  // namespace
+
+TEST_CASE("a pipeline that ends its slots takes as long as slot by slot, and longer than one that does not") {
+  const Sets free{"model.layers=16",
+                  "parallelism={tensor: 1, pipeline: 4, virtual_pipeline: 2, data: 4, sharding: none}",
+                  "overlap={tensor: false, pipeline: false, gradients: false, parameters: false}",
+                  "software={inherits: torchtitan-2024.12, kernel_issue: 0 us, transfer_issue: 0 us}"};
+  const Schedule& schedule = schedules::interleaved_1f1b;
+  for (const std::int32_t microbatches : {4, 8, 16}) {
+    INFO(microbatches);
+    const Sets sets = plus(free, {"batch.global=" + std::to_string(4 * microbatches)});
+    const StepReport slotted = step(sets), own_pace = step(plus(sets, {"software.ends_slots=false"}));
+    const PipelineShape shape{4, 2, microbatches, false};
+    const auto slots = slots_of(schedule, schedule.map(4, 2), paper_orders(schedule, shape));
+    double engine = 0;
+    const double reference = end_slot_by_slot(slotted, slots, engine);
+    CHECK(engine == Approx(reference).epsilon(0.002));
+    CHECK(slotted.iteration > own_pace.iteration);
+  }
 }
 
 TEST_CASE("buckets that follow the model: one a chunk of an interleaved pipeline, else one a layer") {

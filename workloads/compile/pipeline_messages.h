@@ -24,6 +24,9 @@ struct MessageStyle {
   /// waits inside its passes, would else post what its neighbour waits for too late, and both would wait forever.
   std::size_t posts_ahead = 0;
 
+  /// The schedule, where what is sent to a stage in a time slot is waited for at its end.
+  const Schedule* ends_slots_of = nullptr;
+
   /// Whether each tensor rank carries a part, and the bytes that one of them carries.
   bool splits(bool gradient) const;
   double bytes(bool gradient) const {

@@ -14,6 +14,7 @@
 
 #include "sim/error.h"
 #include "workloads/compile/pass_compiler.h"
+#include "workloads/compile/pass_slots.h"
 
 namespace orrery::workloads {
 namespace {
@@ -33,7 +34,8 @@ void check_length(std::size_t operations, std::size_t passes) {
 class StageCompiler {
  public:
   StageCompiler(const ProgramInputs& inputs, const StageLayout& stage, const CollectivePrices& prices,
-                const std::vector<GroupSlot>& slots, TemplateLibrary& library, PassCompiler::Parts parts)
+                const std::vector<GroupSlot>& slots, const std::vector<PassSlot>& pass_slots, TemplateLibrary& library,
+                PassCompiler::Parts parts)
       : writer(slots, inputs.passes.host.transfer_issue),
         workload_(inputs.workload),
         stage_(stage),
@@ -42,6 +44,7 @@ class StageCompiler {
         costs_(inputs.passes),
         scale_bytes_(inputs.workload.gradients ? inputs.scale_bytes : 0),
         takes_turns_(inputs.takes_turns),
+        slots_(pass_slots),
         messages_(inputs.messages, stage_, prices, library, writer),
         passes_(std::move(parts), stage_, library, writer, data_),
         end_(inputs.update, stage_, prices, library, writer) {
@@ -66,9 +69,13 @@ class StageCompiler {
       const std::size_t behind = i + together;
       const bool after_alike = i > 0 && messages_.exposes(passes[i - 1].pass, passes[i].pass);
       const bool before_alike = behind < passes.size() && messages_.exposes(group.back().pass, passes[behind].pass);
-      for (std::size_t j = i; j < behind; ++j) messages_.receive(passes[j].pass, posted(passes, j, after_alike));
+      if (slots_.any()) {
+        end_slots(passes, i);
+      } else {
+        for (std::size_t j = i; j < behind; ++j) messages_.receive(passes[j].pass, posted(passes, j, after_alike));
+      }
       const std::size_t ahead = std::min(passes.size(), behind + messages_.posts_ahead());
-      if (ahead > behind) posted(passes, ahead - 1, false);
+      if (!slots_.any() && ahead > behind) posted(passes, ahead - 1, false);
       run(group);
       for (const PassInStep& pass : group) messages_.send(pass.pass, before_alike);
       check_length(listed + writer.program.size(), order.size());
@@ -84,6 +91,14 @@ class StageCompiler {
   std::optional<std::uint32_t> posted(std::span<const PassInStep> passes, std::size_t last, bool exposed) {
     while (posted_.size() <= last) posted_.push_back(messages_.post(passes[posted_.size()].pass, exposed));
     return posted_[last];
+  }
+
+  /// Takes what is sent to the stage ahead of pass `next`, for any of its passes, when the pass before is done.
+  void end_slots(std::span<const PassInStep> passes, std::size_t next) {
+    while (const auto needs = slots_.sent_ahead_of(next)) {
+      const Pass& pass = passes[*needs].pass;
+      messages_.receive(pass, messages_.post(pass, true));
+    }
   }
 
   void run(std::span<const PassInStep> group) {
@@ -133,6 +148,7 @@ class StageCompiler {
   const PassCosts& costs_;
   double scale_bytes_;  // of a block; 0: none are reduced
   bool takes_turns_;
+  SlotWalk slots_;
   DataStreams data_;
   PipelineMessages messages_;
   std::vector<std::optional<std::uint32_t>> posted_;  // by pass, as far as they are
@@ -183,12 +199,15 @@ StagePrograms compile_programs(const ProgramInputs& inputs, const LayerSplit& sp
     libraries.emplace_back(split.network, kind, inputs.passes, out);
     parts.push_back(parts_of(inputs, split.network, kind, libraries.back(), whole));
   }
+  for (std::vector<Pass>& order : scheduled) order = inputs.workload.passes(std::move(order));
+  std::vector<std::vector<PassSlot>> pass_slots(scheduled.size());
+  if (const Schedule* schedule = inputs.messages.ends_slots_of) pass_slots = slots_of(*schedule, inputs.map, scheduled);
   std::size_t listed = 0;
   for (std::size_t stage = 0; stage < scheduled.size(); ++stage) {
-    std::vector<Pass> order = inputs.workload.passes(std::move(scheduled[stage]));
+    std::vector<Pass> order = std::move(scheduled[stage]);
     const std::size_t kind = prices.kind_of(stage);
     StageCompiler compiler(inputs, {split, inputs.map, static_cast<std::int64_t>(stage)}, prices.kinds[kind],
-                           slots[stage], libraries[kind], parts[kind]);
+                           slots[stage], pass_slots[stage], libraries[kind], parts[kind]);
     if (stage > 0) reserve(compiler.writer, listed / stage);  // stages are about as long as each other
     compiler.compile(order, listed);
     listed += compiler.writer.program.size();

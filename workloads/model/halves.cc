@@ -205,6 +205,7 @@ bool AttentionHalf::copies_output() const {
 }
 
 void AttentionHalf::cast_output() {
+  w_.find_scales(Direction::forward, true);
   w_.cast(z_.shared(m_.attention_width()), "cast attention output", Direction::forward);
 }
 
@@ -345,7 +346,10 @@ void FeedForwardHalf::activation_in_steps(const char* name, const char* name_bac
   if (m_.mlp.gated) w_.forward("gate", Streaming::gelu, elements, 3 * e_ + w_.fused_cast());
 }
 
-void FeedForwardHalf::cast_activation() { w_.cast(z_.shared(m_.mlp.hidden), "cast activation", Direction::forward); }
+void FeedForwardHalf::cast_activation() {
+  w_.find_scales(Direction::forward, true);
+  w_.cast(z_.shared(m_.mlp.hidden), "cast activation", Direction::forward);
+}
 
 void FeedForwardHalf::write() {
   w_.norm("layer norm", "layer norm backward", true, up_products().size());

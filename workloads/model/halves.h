@@ -40,7 +40,10 @@ class AttentionHalf {
   bool adds_bias() const;  // of queries, keys and values, in a kernel behind their product
   StreamingOp bias() const;
   void bias_gradient();
-  void cast_gradients() { w_.cast_gradient(qkv_elements()); }
+  void cast_gradients() {
+    w_.cast_gradient(qkv_elements());
+    w_.find_scales(Direction::backward, true, products().size());
+  }
   /// Copies them out of the tensor of all three.
   void part_queries();
   /// A norm over every head's queries and keys, a kernel for each of the two (Megatron-Core's q_layernorm,
@@ -83,7 +86,10 @@ class FeedForwardHalf {
   /// One product, or two where software keeps the gate apart; a parallel block has one.
   std::vector<MatMul> up_products() const;
   MatMul up() const { return w_.product("mlp up", m_.mlp.gated ? 2 * z_.ffn : z_.ffn, z_.width); }
-  void cast_gradients() { w_.cast_gradient(z_.shared(m_.mlp.hidden)); }
+  void cast_gradients() {
+    w_.cast_gradient(z_.shared(m_.mlp.hidden));
+    w_.find_scales(Direction::backward, true, m_.parallel_block ? 1 : up_products().size());
+  }
   void activation();
   bool in_steps() const;
   void activation_in_steps(const char* name, const char* name_backward);

@@ -108,7 +108,10 @@ void LayerWriter::cast_by_rows(double elements, const char* name, Direction dire
 /// Of a product that the tensor group gathers. Scales of rows are looked for when it is whole, and it travels in 16 bit
 /// (pytorch/torchtitan of June 2025, torchtitan/models/llama3/parallelize_llama.py).
 void LayerWriter::cast_input() {
-  if (gathers_cast()) return cast_ahead("cast input", "transpose gathered input", Direction::forward);
+  if (gathers_cast()) {
+    find_scales(Direction::forward, false);
+    return cast_ahead("cast input", "transpose gathered input", Direction::forward);
+  }
   cast(scales_rows() ? sizes_.hidden : sizes_.outside, "cast input", Direction::forward);
 }
 
@@ -120,6 +123,26 @@ void LayerWriter::cast_ahead(const char* name, const char* by_columns, Direction
   const double looked_at = scales_twice() ? element_ : 0;
   add(StreamingOp{name, Streaming::cast_transpose, sizes_.outside, looked_at + element_ + operand_, direction,
                   routed_});
+}
+
+/// torchao/float8/float8_utils.py, tensor_to_amax: the largest magnitude of a DTensor that is sharded is one of each
+/// shard, until an operation needs its value (pytorch/ao of December 2024 and June 2025). Left out: those of weights,
+/// and mixtures.
+void LayerWriter::find_scales(Direction direction, bool rows, std::size_t tensors) {
+  const bool dense = sizes_.tensor_in == 1 && !model_.experts.any();
+  const bool shared = dense && sizes_.tensor > 1 && style().linear.gathers_quantised;
+  if (!shared || !(scales_rows() ? rows : casts_compiled())) return;
+  const bool back = direction == Direction::backward;
+  CommOp find{CommGroup::tensor,
+              back ? Exchange::copy : Exchange::all_reduce,
+              scales_rows() ? real(sizes_.tokens) : 1,
+              4,
+              "scales, forward",
+              "scales, backward",
+              CommOverlap::none,
+              CommOverlap::none};
+  find.in = back ? CommOp::In::backward : CommOp::In::forward;
+  for (std::size_t i = 0; i < tensors; ++i) add(find);
 }
 
 void LayerWriter::views(double share, Direction direction) {
@@ -185,10 +208,12 @@ void LayerWriter::dropout(double elements, const char* name, Direction direction
 
 void LayerWriter::bias_dropout_residual() {
   const double outside = sizes_.outside, e = element_;
-  if (gathers_cast())
+  if (gathers_cast()) {
     cast_ahead("cast gradient", "transpose gathered gradient", Direction::backward);
-  else
+    find_scales(Direction::backward, false);
+  } else {
     cast_gradient(scales_rows() ? sizes_.hidden : outside);
+  }
   if (model_.post_norm) norm("post layer norm", "post layer norm backward", false);
   if (has_biases()) backward("bias gradient", Streaming::accumulate, outside, e);
   dropout(outside, "dropout backward", Direction::backward);
@@ -281,6 +306,23 @@ void LayerWriter::leave() {
     }
   }
   add(sum);
+  // Of those of _pipelined_produce_and_all2all, two streams hide each other's but for the first, those around the first
+  // part and the last.
+  if (sizes_.sequence_parallel && fuses_exchanges()) barriers(4, Direction::forward);
+  if (sizes_.sequence_parallel && fuses_exchanges() && gathers_beside_products()) offer_own_part(Direction::backward);
+}
+
+/// pytorch/pytorch, torch/distributed/_symmetric_memory/__init__.py, _pipelined_multi_all_gather_and_consume: a rank
+/// copies its shard to where the others read it before any product begins; barriers stand ahead of that, behind it and
+/// behind the last product. Left out: its second copy, which products hide.
+void LayerWriter::offer_own_part(Direction direction) {
+  add(StreamingOp{"own part to where others read it", Streaming::copy, sizes_.outside, 2 * gathered(), direction});
+  barriers(3, direction);
+}
+
+/// Each is a kernel, and takes at least what the smallest takes.
+void LayerWriter::barriers(int count, Direction direction) {
+  for (int i = 0; i < count; ++i) add(StreamingOp{"barrier", Streaming::copy, 1, 2 * element_, direction});
 }
 
 double LayerWriter::ordering(double bytes) const {
@@ -332,6 +374,7 @@ void LayerWriter::column(std::vector<MatMul> products, std::optional<InputExchan
   op.input = input;
   op.reduces_apart = apart && !sizes_.sequence_parallel;
   op.part = part;
+  if (input && fuses_exchanges() && input->overlap != CommOverlap::none) offer_own_part(Direction::forward);
   double out = 0;
   for (const MatMul& p : op.products) out += sizes_.of_token(p.out);
   cast_weights(op.products);

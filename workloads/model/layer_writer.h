@@ -68,6 +68,9 @@ class LayerWriter {
   /// Of the input of column-parallel layers, before or after it is gathered.
   void cast_input();
   void cast_gradient(double elements) { cast(elements, "cast gradient", Direction::backward); }
+  /// Ahead of such a cast, of a tensor that the tensor group shares out: largest magnitudes are looked for over all of
+  /// it, one by one of as many tensors. `rows`: each rank has a part of every row; else it has whole ones.
+  void find_scales(Direction direction, bool rows, std::size_t tensors = 1);
   /// Of a rank's shard of a hidden state that the tensor group gathers behind it.
   void cast_ahead(const char* name, const char* by_columns, Direction direction);
   /// The small kernels that the model does not name: views made contiguous, masks; `share` of a layer's. Each is taken
@@ -117,6 +120,9 @@ class LayerWriter {
   std::optional<InputExchange> enter() const;
   void leave();
   std::optional<InputExchange> enter_head() const;
+  /// Ahead of a gather that is fused with a product.
+  void offer_own_part(Direction direction);
+  void barriers(int count, Direction direction);
   /// Bytes that a kernel of its own moves for each element of a hidden state of `bytes`, ahead of a scatter along the
   /// sequence or behind a gather.
   double ordering(double bytes) const;

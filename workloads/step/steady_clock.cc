@@ -17,7 +17,7 @@ void add_pieces(calibration::Duty& duty, const Pieces& pieces, const calibration
     duty.sent += wire_bytes(piece.op, tensor_in_node, piece.bytes);
     if (piece.overlap != CommOverlap::none) continue;
     const sim::Bytes bytes(static_cast<std::int64_t>(piece.bytes));
-    duty.waiting += sim::to_seconds(device.node_collective(piece.op, tensor_in_node, bytes).total());
+    duty.exchanges += sim::to_seconds(device.node_collective(piece.op, tensor_in_node, bytes).total());
   }
 }
 

@@ -83,7 +83,7 @@ double busy_seconds(const calibration::Duty& duty) {
   return duty.products + duty.attention + duty.elements + duty.streaming;
 }
 /// What a limiter takes the mean over: kernels, and what they wait for inside a pass.
-double window_seconds(const calibration::Duty& duty) { return busy_seconds(duty) + duty.waiting; }
+double window_seconds(const calibration::Duty& duty) { return busy_seconds(duty) + duty.exchanges; }
 
 /// `duty` in seconds at `clock`, within `limit`.
 calibration::Activity within(const calibration::PowerModel& power, const calibration::Duty& duty, double clock,

@@ -249,6 +249,40 @@ double gathered_share(const Precision& precision, const calibration::LinearStyle
 /// Of every token, in fp32: maximum, target logit and sum of exponentials, for a z-loss maximum and sum once more.
 double losses(const calibration::HeadStyle& head) { return head.z_loss ? 5 : 3; }
 
+/// A number for each tensor that tensor ranks share out and products read, or one for each row of those whose channels
+/// they share: what both halves read and the gradients of what they make, behind and ahead of a gather, attention's
+/// output, the activation, and gradients of what column-parallel products make. Others: as above.
+void add_scale_rows(const Model& model, const Parallelism& layout, const Method& method,
+                    const calibration::LayerStyle& style, double tokens, double runs, double again, TrafficRows& rows) {
+  const calibration::DataType type = method.precision.matmul;
+  const bool of_rows = type == calibration::DataType::fp8_rowwise;
+  const bool whole = type == calibration::DataType::fp8 && style.current_scales && !style.fused_amax;
+  if (!style.linear.gathers_quantised || (!of_rows && !whole)) return;
+  const double bytes = 4 * (of_rows ? tokens : 1);
+  const double layers = real(model.layers);
+  const bool together = model.parallel_block;
+  const double ends = whole && layout.sequence_parallel ? (together ? 1 : 2) : 0;
+  const auto found = [&](const char* what, double of_layers, double times) {
+    if (times <= 0 || of_layers <= 0) return;
+    rows.add(CommGroup::tensor, CollectiveOp::all_reduce, what, layout.tensor, bytes, times * of_layers * runs, times);
+  };
+  found("scales, forward", layers, ends + 2);
+  const bool stops = style.compiled_blocks && stops_ahead_of_last_product(model, style.linear, method.adapters);
+  found("scales, forward (recomputed)", again, ends + (stops ? 1 : 2));
+  const RecomputedParts& parts = method.recomputed;
+  const bool activation = method.recompute == Recompute::selective && (parts.mlp || parts.activation);
+  found("scales, forward (recomputed)", layers, activation && !parts.every_second_product ? 1 : 0);
+  const double queries = style.linear.queries.separate && !together ? 3 : 1;
+  const double up = model.mlp.gated && style.linear.separate_gate && !together ? 2 : 1;
+  found("scales, backward", layers, ends + queries + up);
+}
+
+void add_norm_row(const Parallelism& layout, TrafficRows& rows) {
+  const std::int64_t ranks = layout.tensor * layout.pipeline * layout.data * layout.context;
+  const std::int64_t group = layout.sharding != Sharding::none ? ranks : layout.tensor * layout.pipeline;
+  rows.add(CommGroup::norm, CollectiveOp::all_reduce, "gradient norm", group, 4, real(ranks / group), 0);
+}
+
 class ClosedForm {
  public:
   explicit ClosedForm(const Job& job)
@@ -280,7 +314,7 @@ class ClosedForm {
     }
     scales();
     if (job_.ties_embeddings()) embedding();
-    norm();
+    add_norm_row(p_, rows_);
     return std::move(rows_.rows);
   }
 
@@ -327,6 +361,8 @@ class ClosedForm {
     if (sp && !adapters_.any() && !job_.software.layers.linear.keeps_gathered_inputs)
       add(CommGroup::tensor, CollectiveOp::all_gather, "saved inputs, backward", p_.tensor, gathered,
           per_pass * layers * runs, per_pass);
+    add_scale_rows(job_.model, p_, job_.method, job_.software.layers, real(job_.batch.micro * job_.rank_seq()), runs,
+                   again_.all(), rows_);
     if (adapters_.any())
       add_adapter_rows(adapters_, p_, activation() / real(job_.model.hidden) * real(adapters_.rank), layers, runs,
                        again_.all(), rows_);
@@ -432,12 +468,6 @@ class ClosedForm {
     if (p_.sharding == Sharding::parameters) bytes /= real(job_.shard_ranks());
     add(CommGroup::embedding, CollectiveOp::all_reduce, "tied embedding gradients", 2, bytes,
         real(p_.tensor) * columns(), 0);
-  }
-
-  void norm() {
-    const std::int64_t ranks = p_.tensor * p_.pipeline * p_.data * p_.context;
-    const std::int64_t group = p_.sharding != Sharding::none ? ranks : p_.tensor * p_.pipeline;
-    add(CommGroup::norm, CollectiveOp::all_reduce, "gradient norm", group, 4, real(ranks / group), 0);
   }
 
   const Job& job_;
