@@ -237,7 +237,7 @@ std::vector<Row> default_rows() {
               "first backward pass. If not, each stage begins backward as soon as its depth allows."),
       boolean(
           "ends_slots", &S::messages, &MessagePolicy::ends_slots,
-          "Stages of several chunks run in time slots of a pass each: when its pass is done, each sends what that "
+          "Interleaved 1F1B runs in time slots of a pass each: when its pass is done, a stage sends what that "
           "made, takes what its neighbours send it in the slot, whenever that is needed, and waits for both, unless "
           "messages overlap."),
       boolean("overlap_gradients", &S::defaults, &ScenarioDefaults::overlap_gradients,

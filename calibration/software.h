@@ -227,7 +227,7 @@ struct MessagePolicy {
   bool overlap_pipeline_warmup = true;   // where messages overlap, those between two forward or backward passes do too
   /// An interleaved pipeline with as many micro-batches as stages runs all forward passes before any backward one.
   bool runs_one_group_forward = true;
-  /// Stages of several chunks run slot by slot: at the end of each they wait for what neighbours send them in it.
+  /// Interleaved 1F1B runs slot by slot: at the end of each, stages wait for what neighbours send them in it.
   bool ends_slots = false;
   bool scatter_gather_pipeline = false;  // pipeline messages split over the tensor group, gathered by NVLink
   bool scatter_gather_gradients = true;  // those of the backward pass too

@@ -273,8 +273,8 @@ TEST_CASE("exchanges that are fused with products cost the copy of a rank's own 
                    "parallelism={tensor: 2, pipeline: 1, data: 8, sharding: parameters}", "batch.global=8",
                    "precision=bf16"};
   const auto own = [&](const char* overlap, const char* precision) {
-    const Job job = small_job(
-        with(titan, {std::string("overlap.tensor=") + overlap, std::string("precision=") + precision}));
+    const Job job =
+        small_job(with(titan, {std::string("overlap.tensor=") + overlap, std::string("precision=") + precision}));
     double bytes = 0, barriers = 0;
     const Layer block = network_of(job).layer(1);
     for (const LayerOp& op : block.ops) {

@@ -201,7 +201,12 @@ StagePrograms compile_programs(const ProgramInputs& inputs, const LayerSplit& sp
   }
   for (std::vector<Pass>& order : scheduled) order = inputs.workload.passes(std::move(order));
   std::vector<std::vector<PassSlot>> pass_slots(scheduled.size());
-  if (const Schedule* schedule = inputs.messages.ends_slots_of) pass_slots = slots_of(*schedule, inputs.map, scheduled);
+  // Passes that run as one send and receive as one: they have no slots of their own.
+  const bool pairs = std::any_of(scheduled.begin(), scheduled.end(), [](const std::vector<Pass>& order) {
+    return std::any_of(order.begin(), order.end(), [](const Pass& pass) { return pass.with_next; });
+  });
+  if (inputs.messages.ends_slots_of != nullptr && !pairs)
+    pass_slots = slots_of(*inputs.messages.ends_slots_of, inputs.map, scheduled);
   std::size_t listed = 0;
   for (std::size_t stage = 0; stage < scheduled.size(); ++stage) {
     std::vector<Pass> order = std::move(scheduled[stage]);

@@ -131,8 +131,8 @@ MessageStyle message_style_of(const Job& job) {
   style.gradient_issue = job.software.host.transfer_issue + policy.gradient_shapes_host;
   style.host_waits =
       policy.host_waits_for_pipeline && !job.overlap.pipeline && !job.parallelism.schedule->runtimes.post_ahead;
-  if (policy.ends_slots && !job.overlap.pipeline && job.parallelism.virtual_pipeline > 1)
-    style.ends_slots_of = job.parallelism.schedule;
+  const bool in_slots = job.parallelism.schedule->slots != nullptr && job.parallelism.virtual_pipeline > 1;
+  if (policy.ends_slots && in_slots && !job.overlap.pipeline) style.ends_slots_of = job.parallelism.schedule;
   style.one_launch_queue = job.software.buckets.one_launch_queue;
   // Hosts wait inside passes for the counts of experts. The interleaved schedule exchanges the messages of a forward
   // and a backward pass at once, behind the two (Megatron's send_forward_backward_recv_forward_backward); what runtimes
