@@ -35,12 +35,10 @@ bool trains(const std::vector<Pass>& order) {
 
 }  // namespace
 
-std::vector<std::vector<PassSlot>> slots_of(const Schedule& schedule, const ChunkMap& map, const StageOrders& orders) {
-  std::vector<std::vector<std::int64_t>> named(orders.size());
-  for (std::size_t s = 0; s < orders.size() && schedule.slots != nullptr; ++s) {
-    const PipelineShape shape{static_cast<std::int32_t>(map.stages()), static_cast<std::int32_t>(map.chunks())};
-    if (trains(orders[s])) named[s] = schedule.slots(static_cast<std::int32_t>(s), shape, orders[s]);
-  }
+namespace {
+/// `named`: of every pass, or none at all. Nothing where a pass would run ahead of what it needs.
+std::optional<std::vector<std::vector<PassSlot>>> filled(const ChunkMap& map, const StageOrders& orders,
+                                                         const std::vector<std::vector<std::int64_t>>& named) {
   std::vector<std::vector<PassSlot>> slots(orders.size());
   std::map<Product, std::int64_t> made;
   std::size_t left = 0;
@@ -60,9 +58,8 @@ std::vector<std::vector<PassSlot>> slots_of(const Schedule& schedule, const Chun
           slot.runs = std::max(slot.runs, maker->second + 1);
           if (std::get<1>(*input) != stage) slot.sent = maker->second;
         }
-        if (!named[s].empty()) {
-          SIM_CHECK(named[s][at] >= slot.runs, "pass {} of stage {} in slot {}, before {}", at, s, named[s][at],
-                    slot.runs);
+        if (!named.empty()) {
+          if (named[s][at] < slot.runs) return {};
           slot.runs = named[s][at];
         }
         slots[s].push_back(slot);
@@ -72,6 +69,18 @@ std::vector<std::vector<PassSlot>> slots_of(const Schedule& schedule, const Chun
     SIM_CHECK(left < before, "passes of {} stages wait for each other", orders.size());
   }
   return slots;
+}
+}  // namespace
+
+std::vector<std::vector<PassSlot>> slots_of(const Schedule& schedule, const ChunkMap& map, const StageOrders& orders) {
+  std::vector<std::vector<std::int64_t>> named;
+  if (schedule.slots != nullptr && std::all_of(orders.begin(), orders.end(), trains)) {
+    const PipelineShape shape{static_cast<std::int32_t>(map.stages()), static_cast<std::int32_t>(map.chunks())};
+    for (const std::vector<Pass>& order : orders)
+      named.push_back(schedule.slots(static_cast<std::int32_t>(named.size()), shape, order));
+  }
+  if (auto slots = filled(map, orders, named)) return *std::move(slots);
+  return *filled(map, orders, {});
 }
 
 SlotWalk::SlotWalk(const std::vector<PassSlot>& slots) : slots_(slots) {

@@ -17,9 +17,9 @@ struct PassSlot {
   std::int64_t sent = kNone;  // in which another stage makes what it waits for; none: nobody does
 };
 
-/// Of every pass of every stage, as `orders` has them: those that the schedule names. In an evaluation, or where it
-/// names none, each is the first behind that of the pass before it on its stage and that of the pass which makes its
-/// input.
+/// Of every pass of every stage, as `orders` has them: those that the schedule names. In an evaluation, where it names
+/// none, and where the orders are not those that it names them for, each is the first behind that of the pass before it
+/// on its stage and that of the pass which makes its input.
 std::vector<std::vector<PassSlot>> slots_of(const Schedule& schedule, const ChunkMap& map, const StageOrders& orders);
 
 /// The inputs of a stage's passes in the order in which other stages send them.
