@@ -61,6 +61,18 @@ constexpr const char* kHalfA100 = "{device: a100-sxm-80gb, gpus: 32}";
 
 }  // namespace
 
+TEST_CASE("two copies of a model from both ends of stages on two kinds of node agree on what their calls cost") {
+  for (const std::string more : {"model.layers=1", "model.layers=2", "precision=bf16"}) {
+    INFO(more);
+    const workloads::Job job =
+        job_of(2, kHalfA100, "h100-sxm-80gb",
+               {"parallelism.schedule=dualpipe", "software=nanotron-2025", "parallelism.sharding=optimizer", more});
+    const workloads::StepReport folded = run(job), full = run(job, true);
+    CHECK(folded.iteration.value() > 0);
+    CHECK(folded.iteration == full.iteration);
+  }
+}
+
 TEST_CASE("other nodes that are of the same device change nothing") {
   for (const std::string schedule : {"1f1b", "zb_h1", "gpipe"}) {
     const std::vector<std::string> more{"parallelism.schedule=" + schedule};

@@ -3,11 +3,19 @@
 
 namespace orrery::workloads {
 
+namespace {
+bool holds_replicas(const CommGroup& group) {
+  return !(group.name == CommGroup::tensor.name || group.name == CommGroup::context.name ||
+           group.name == CommGroup::host.name);
+}
+}  // namespace
+
 CollectiveCost CollectivePrices::of(CollectiveOp op, double bytes, const CommGroup& group) const {
   const auto cost_on = [&](const calibration::DeviceProfile& any) {
     return collective_cost(op, bytes, shapes[group], any, software, cluster);
   };
-  if (!group.across_stages || of_stages.empty()) return cost_on(device);
+  const bool across = group.across_stages || (both_ways && holds_replicas(group));
+  if (!across || of_stages.empty()) return cost_on(device);
   CollectiveCost slowest = cost_on(*of_stages.front());
   for (const calibration::DeviceProfile* other : of_stages) {
     const CollectiveCost cost = cost_on(*other);

@@ -17,6 +17,8 @@ struct CollectivePrices {
   const GroupShapes& shapes;
   /// Devices of all stages, where they differ: the members of a group across stages agree on the slowest of them.
   std::vector<const calibration::DeviceProfile*> of_stages = {};
+  /// Two copies of the model run through the stages from both ends, so that a stage's replicas lie on others too.
+  bool both_ways = false;
 
   /// One call of `bytes`, the whole buffer.
   CollectiveCost of(CollectiveOp op, double bytes, const CommGroup& group) const;
