@@ -90,7 +90,8 @@ double joules_at(const PowerModel& power, const Duty& duty, double clock);
 double clock_within_limit(const PowerModel& power, const Duty& duty);
 inline constexpr double kLowestClock = 0.2;
 /// Processors that a collective inside a node takes, one for each of its channels: a channel per NVLink, doubled, on 12
-/// of them (NVIDIA/nccl, src/graph/connect.cc). Left out: libraries and links that make other channels.
+/// of them (NVIDIA/nccl, src/graph/connect.cc; software whose products run beside collectives names them too,
+/// feature collective-channels). Left out: libraries and links that make other channels.
 inline constexpr double kCollectiveProcessors = 24;
 
 }  // namespace orrery::calibration

@@ -4,6 +4,8 @@
 namespace orrery::workloads {
 
 namespace {
+/// Groups whose ranks may hold the same part of the model: not those that lie within one stage however it runs. By the
+/// names of rows, which the parts of a tensor group share with it.
 bool holds_replicas(const CommGroup& group) {
   return !(group.name == CommGroup::tensor.name || group.name == CommGroup::context.name ||
            group.name == CommGroup::host.name);

@@ -33,9 +33,6 @@ bool trains(const std::vector<Pass>& order) {
   return std::any_of(order.begin(), order.end(), [](const Pass& pass) { return pass.kind != PassKind::forward; });
 }
 
-}  // namespace
-
-namespace {
 /// `named`: of every pass, or none at all. Nothing where a pass would run ahead of what it needs.
 std::optional<std::vector<std::vector<PassSlot>>> filled(const ChunkMap& map, const StageOrders& orders,
                                                          const std::vector<std::vector<std::int64_t>>& named) {
@@ -70,6 +67,7 @@ std::optional<std::vector<std::vector<PassSlot>>> filled(const ChunkMap& map, co
   }
   return slots;
 }
+
 }  // namespace
 
 std::vector<std::vector<PassSlot>> slots_of(const Schedule& schedule, const ChunkMap& map, const StageOrders& orders) {

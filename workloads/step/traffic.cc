@@ -251,7 +251,8 @@ double losses(const calibration::HeadStyle& head) { return head.z_loss ? 5 : 3; 
 
 /// A number for each tensor that tensor ranks share out and products read, or one for each row of those whose channels
 /// they share: what both halves read and the gradients of what they make, behind and ahead of a gather, attention's
-/// output, the activation, and gradients of what column-parallel products make. Others: as above.
+/// output, the activation, and gradients of what column-parallel products make. `tokens`: of a micro-batch on one rank;
+/// `runs`: passes over a layer, of all columns of ranks; `again`: layers that run again as a whole.
 void add_scale_rows(const Model& model, const Parallelism& layout, const Method& method,
                     const calibration::LayerStyle& style, double tokens, double runs, double again, TrafficRows& rows) {
   const calibration::DataType type = method.precision.matmul;
