@@ -277,6 +277,17 @@ TEST_CASE("reproduce prints every cell of the table with its error") {
   }
 }
 
+TEST_CASE("a list of which no row could be run is the user's error, with its rows written") {
+  const Folder folder;
+  const std::string row = "- {id: a, measured: {iteration_s: 1}, cluster: {device: h100-sxm-80gb, gpus: 3}}\n";
+  const std::string one = folder.write("one.yaml", row), json_file = folder.file("rows.json");
+  const tests::Outcome outcome = tests::orrery({"validate", one, "--json", json_file});
+  CHECK(outcome.status == 2);
+  CHECK(std::count(outcome.err.begin(), outcome.err.end(), '\n') == 1);
+  CHECK(outcome.err.find("none of 1 rows could be run, the first: ") != std::string::npos);
+  CHECK(json::parse(tests::read_file(json_file))["rows"][0]["status"] == "error");
+}
+
 TEST_CASE("validate keeps every row and says which failed and why") {
   const Folder folder;
   std::string list;
