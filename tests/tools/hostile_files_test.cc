@@ -209,20 +209,20 @@ TEST_CASE("every reader refuses nested text at once, whatever it nests") {
   texts.push_back("[" + nested("0,", "", 3'000'000) + "0]");  // wide in place of deep
   for (const std::string& text : texts) {
     INFO(text.substr(0, 20) << " of " << text.size());
-    const std::string json = folder.write("n.json", text), yaml = folder.write("n.yaml", "a: " + text),
+    const std::string tree = folder.write("n.json", text), yaml = folder.write("n.yaml", "a: " + text),
                       log = folder.write("n.log", ":::MLLOG " + text + "\n"),
                       value = folder.write("v.log", ":::MLLOG {\"key\": \"a\", \"value\": " + text + "}\n"),
                       toml = folder.write("n.toml", "a = " + text), list = folder.write("list.yaml", "- a: " + text),
                       trace = folder.write("t.json", "{\"traceEvents\": [{\"args\": " + text + "}]}"),
                       groups = folder.write("s.0.et", "");
-    const std::vector<std::vector<std::string>> readers{{"import", "hf", json},
-                                                        {"import", "deepspeed", json},
+    const std::vector<std::vector<std::string>> readers{{"import", "hf", tree},
+                                                        {"import", "deepspeed", tree},
                                                         {"import", "accelerate", yaml},
                                                         {"import", "nemo", yaml},
                                                         {"import", "mllog", log},
                                                         {"import", "mllog", value},
                                                         {"import", "torchtitan", toml},
-                                                        {"replay", groups, "--groups", json},
+                                                        {"replay", groups, "--groups", tree},
                                                         {"run", yaml},
                                                         {"validate", list},
                                                         {"run", scenario, "--set", "cluster.fabric=" + yaml},
