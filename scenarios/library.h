@@ -10,8 +10,8 @@
 
 namespace orrery::scenarios {
 
-/// The generation that is taken where a scenario names no software.
-inline constexpr const char* kDefaultSoftware = "megatron-core-0.8";
+/// The generation that is taken where a scenario names no software: the newest release of Megatron-Core that ships.
+inline constexpr const char* kDefaultSoftware = "megatron-core-0.16";
 
 /// A kind of document that a scenario refers to by name.
 struct Shelf {

@@ -175,7 +175,7 @@ void load_software(const Settings& document, Job& job) {
   const Settings* reference = given(&document, "software");
   Settings fallback;
   if (reference == nullptr) {
-    assume(job, "software", kDefaultSoftware, "the default generation");
+    assume(job, "software", kDefaultSoftware, "the newest Megatron-Core that ships");
     fallback = Settings::scalar(kDefaultSoftware, document.place());
     reference = &fallback;
   }

@@ -498,7 +498,7 @@ Rows option_keys() {
       {"software",
        "name",
        "",
-       "megatron-core-0.8",
+       "megatron-core-0.16",
        {},
        "Generation of training software: a file of calibration/software, a path, or a mapping that may inherit one."},
   };

@@ -61,6 +61,13 @@ int strict_status(const std::vector<ValidationRow>& rows, double bound_pct) {
   return unmet.empty() ? kDone : kUnmet;
 }
 
+/// Why no row could be run, by the first of them; empty where one could, or there are none.
+std::string none_ran(const std::vector<ValidationRow>& rows) {
+  const auto errs = [](const ValidationRow& row) { return row.status == RowStatus::error; };
+  if (rows.empty() || !std::all_of(rows.begin(), rows.end(), errs)) return {};
+  return fmt::format("validate: none of {} rows could be run, the first: {}", rows.size(), rows.front().message);
+}
+
 int validate(const ValidateOptions& options) {
   for (const std::string& file : {options.json, options.plot, options.rows}) check_writable(file);
   check_report(options.report);
@@ -95,6 +102,10 @@ int validate(const ValidateOptions& options) {
   if (rows.size() < records.size()) return kInterrupted;
   const bool bug = std::any_of(rows.begin(), rows.end(), [](const ValidationRow& row) { return row.internal; });
   if (bug) return kBug;
+  if (const std::string nothing = none_ran(rows); !nothing.empty()) {
+    std::cerr << nothing << '\n';
+    return kUserError;
+  }
   return options.strict ? strict_status(rows, options.bound_pct) : kDone;
 }
 

@@ -490,7 +490,8 @@ const Table& table_of(const std::map<std::string, std::size_t>& columns, const s
 std::string whole_text(const std::string& file) {
   const std::string wanted = "a table of measurements (CSV)";
   std::array<unsigned char, 2> magic{};
-  if (std::filesystem::is_regular_file(file)) {
+  std::error_code unreadable;
+  if (std::filesystem::is_regular_file(file, unreadable)) {
     std::ifstream in(file, std::ios::binary);
     in.read(reinterpret_cast<char*>(magic.data()), magic.size());
   }

@@ -24,7 +24,7 @@ namespace {
 /// A meeting on the network.
 struct Placed {
   workloads::GroupShape shape;
-  sim::CommunicatorId id{}, exchange{};  // of all-to-alls, which load other links, where it makes other calls as well
+  sim::CommunicatorId id{}, exchange{};  // exchange: of all-to-alls, which load other links; each where it is called
 };
 
 /// Whether the cluster has the rank.
@@ -195,8 +195,10 @@ class Replay {
       }
       const workloads::GroupCalls calls{meeting.all_reduces,
                                         workloads::with_own_routes(on_->software.library.collective_algorithms)};
-      placed.id = add(workloads::add_group_routes(network_, gpus, placed.shape, calls, cluster),
-                      workloads::patterns_of(placed.shape, calls));
+      if (meeting.collects) {
+        placed.id = add(workloads::add_group_routes(network_, gpus, placed.shape, calls, cluster),
+                        workloads::patterns_of(placed.shape, calls));
+      }
       if (meeting.exchanges)
         placed.exchange = add(workloads::add_exchange_route(network_, gpus, cluster, placed.shape.exchange), 1);
     }
