@@ -1,9 +1,9 @@
 // The loop of requests against the one that takes every token by itself, and laws that hold of both.
 #include <algorithm>
 
+#include "sim/hash.h"
 #include "tests/catch.h"
 #include "tests/reference/serving.h"
-#include "sim/hash.h"
 #include "workloads/runs/serving/serve.h"
 
 namespace orrery::serving {

@@ -1,7 +1,7 @@
 // SGLang's scheduler (python/sglang/srt/managers/scheduler.py and schedule_policy.py, v0.4 to v0.5): prompts first. An
 // iteration computes prompts alone as long as any that wait fit, and those that decode stand still meanwhile; a prompt
-// longer than the chunk is cut, and its rest comes first in the next. A request is let in where the blocks left hold its
-// prompt and, of what it and those that run may still write, a share: the engine begins with 0.7 of it and lets the
+// longer than the chunk is cut, and its rest comes first in the next. A request is let in where the blocks left hold
+// its prompt and, of what it and those that run may still write, a share: the engine begins with 0.7 of it and lets the
 // share fall towards 0.1 with every decoding iteration; here it is held at what it comes to in the mean, 0.3. Left out:
 // mixed chunks, other policies than first come first served, longest prefixes first.
 #include <algorithm>

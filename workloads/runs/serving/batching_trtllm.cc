@@ -1,8 +1,8 @@
-// TensorRT-LLM's capacity schedulers (cpp/tensorrt_llm/batch_manager/capacityScheduler.cpp, v0.9 to v1.2) with in-flight
-// batching: prompts and decodes share an iteration of at most max_num_tokens. GUARANTEED_NO_EVICT lets a request in
-// where the blocks left hold all that it and those that run may ever write, so that nobody is ever thrown out;
-// MAX_UTILIZATION where they hold its prompt, and throws out the last that came where they run out. Left out: static
-// batches, the wait that lets attention-parallel ranks fill.
+// TensorRT-LLM's capacity schedulers (cpp/tensorrt_llm/batch_manager/capacityScheduler.cpp, v0.9 to v1.2) with
+// in-flight batching: prompts and decodes share an iteration of at most max_num_tokens. GUARANTEED_NO_EVICT lets a
+// request in where the blocks left hold all that it and those that run may ever write, so that nobody is ever thrown
+// out; MAX_UTILIZATION where they hold its prompt, and throws out the last that came where they run out. Left out:
+// static batches, the wait that lets attention-parallel ranks fill.
 #include <algorithm>
 
 #include "workloads/runs/serving/batching.h"

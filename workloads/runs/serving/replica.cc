@@ -9,11 +9,7 @@ namespace orrery::serving {
 
 Replica::Replica(const Trace& trace, const Limits& limits, StepTimes& times, std::vector<Sequence>& sequences,
                  Outcome& outcome, std::int32_t number, ClosedLoop* loop)
-    : scheduler_(trace, limits, sequences),
-      times_(times),
-      outcome_(outcome),
-      loop_(loop),
-      number_(number) {}
+    : scheduler_(trace, limits, sequences), times_(times), outcome_(outcome), loop_(loop), number_(number) {}
 
 void Replica::add(std::int32_t request, Time at) {
   run(at);
@@ -163,8 +159,7 @@ void Replica::record_steps(std::int64_t steps, Time took) {
   }
   since_.clear();
   if (others > 0) outcome_.between_tokens.add(static_cast<double>(now_ + each - last_), static_cast<double>(others));
-  if (steps > 1)
-    outcome_.between_tokens.add(static_cast<double>(each), static_cast<double>((steps - 1) * sequences));
+  if (steps > 1) outcome_.between_tokens.add(static_cast<double>(each), static_cast<double>((steps - 1) * sequences));
   last_ = now_ + took;
 }
 

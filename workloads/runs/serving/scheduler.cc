@@ -117,8 +117,7 @@ void Scheduler::stop(std::int32_t id) {
   const std::int64_t own = std::max<std::int64_t>(0, blocks_.of_tokens(tokens) - held);
   blocks_.give(own);
   promised_ -= blocks_at_end(id) - held - own;
-  if (limits_.prefix_caching)
-    blocks_.release(trace_.contents_of(request(id)).first(static_cast<std::size_t>(s.held)));
+  if (limits_.prefix_caching) blocks_.release(trace_.contents_of(request(id)).first(static_cast<std::size_t>(s.held)));
   if (s.decoding) {
     --decoding_;
     keys_ -= visible(s);

@@ -28,11 +28,11 @@ struct Limits {
 };
 
 struct Sequence {
-  std::int32_t prompt = 0;              // tokens to compute ahead of its next: the prompt, and what a preemption lost
-  std::int32_t computed = 0;            // of these
-  std::int32_t generated = 0;           // as of `joined`
-  std::int32_t held = 0;                // blocks of content
-  std::int64_t joined = 0, leaves = 0;  // iterations that decode, done when it began to and when it is through
+  std::int32_t prompt = 0;               // tokens to compute ahead of its next: the prompt, and what a preemption lost
+  std::int32_t computed = 0;             // of these
+  std::int32_t generated = 0;            // as of `joined`
+  std::int32_t held = 0;                 // blocks of content
+  std::int64_t joined = 0, leaves = 0;   // iterations that decode, done when it began to and when it is through
   std::int32_t before = -1, after = -1;  // neighbours by admission
   std::int32_t admissions = 0;
   bool running = false, decoding = false;

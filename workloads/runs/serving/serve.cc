@@ -49,7 +49,8 @@ void run_closed(const Trace& trace, Replicas& replicas, std::vector<ClosedLoop>&
     const std::int64_t share = trace.concurrency * (i + 1) / parts - trace.concurrency * i / parts;
     const auto first = static_cast<std::int32_t>(std::min<std::int64_t>(until, from + share));
     loops[static_cast<std::size_t>(i)] = {first, until};
-    for (std::int32_t request = from; request < first; ++request) replicas[static_cast<std::size_t>(i)]->add(request, 0);
+    for (std::int32_t request = from; request < first; ++request)
+      replicas[static_cast<std::size_t>(i)]->add(request, 0);
     replicas[static_cast<std::size_t>(i)]->run(kNever);
   }
 }
@@ -66,7 +67,8 @@ Outcome serve(const Trace& trace, const Fleet& fleet, StepTimes& times) {
   std::vector<Sequence> sequences(trace.requests.size());
   Replicas replicas;
   for (std::int64_t i = 0; i < fleet.replicas; ++i)
-    replicas.push_back(std::make_unique<Replica>(trace, fleet.limits, times, sequences, outcome, static_cast<std::int32_t>(i),
+    replicas.push_back(std::make_unique<Replica>(trace, fleet.limits, times, sequences, outcome,
+                                                 static_cast<std::int32_t>(i),
                                                  closed ? &loops[static_cast<std::size_t>(i)] : nullptr));
   if (closed) {
     run_closed(trace, replicas, loops);

@@ -22,8 +22,8 @@ struct Fleet {
   Router router = Router::round_robin;
 };
 
-/// Requests of an open loop come when the trace says; those of a closed one are dealt out to the replicas, each of which
-/// has its share under way. The trace's arrivals must rise.
+/// Requests of an open loop come when the trace says; those of a closed one are dealt out to the replicas, each of
+/// which has its share under way. The trace's arrivals must rise.
 Outcome serve(const Trace& trace, const Fleet& fleet, StepTimes& times);
 
 }  // namespace orrery::serving
