@@ -165,6 +165,7 @@ const std::vector<Shelf>& shelves() {
       {"collectives", "", "calibration/collectives", "collective library"},
       {"dispatchers", "", "calibration/dispatchers", "dispatcher of tokens to experts"},
       {"tables", "", "scenarios/reproduce", "published table"},
+      {"engines", "software", "calibration/engines", "inference engine"},
       {"failures", "campaign.failures", "calibration/reliability", "table of failures"},
   };
   return all;

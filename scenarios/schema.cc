@@ -11,6 +11,7 @@
 #include "scenarios/schema_offload.h"
 #include "scenarios/schema_power.h"
 #include "scenarios/schema_recommender.h"
+#include "scenarios/schema_serving.h"
 #include "topology/cluster.h"
 #include "workloads/campaign/spec.h"
 #include "workloads/schedules/catalogue.h"
@@ -760,6 +761,7 @@ std::vector<Key> all_keys() {
   add(perturbation_keys());
   add(training_keys());
   add(measured_keys());
+  add(serving_keys());
   keys.push_back({"campaign", "mapping", "", "-", {}, "The whole run, for orrery campaign: failures, checkpoints."});
   add(below("campaign", campaign::campaign_keys()));
   keys.push_back(

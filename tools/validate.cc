@@ -19,6 +19,7 @@
 #include "tools/report/page.h"
 #include "tools/report/report.h"
 #include "tools/report/scoreboard.h"
+#include "tools/study/serving_tables.h"
 
 namespace orrery::tools {
 
@@ -68,7 +69,28 @@ std::string none_ran(const std::vector<ValidationRow>& rows) {
   return fmt::format("validate: none of {} rows could be run, the first: {}", rows.size(), rows.front().message);
 }
 
+/// Tables of measured serving have rows, scores and a JSON of their own.
+int validate_tables(const ValidateOptions& options) {
+  check_writable(options.json);
+  std::vector<ServingRow> rows;
+  const InterruptGuard guard;
+  for (const std::string& file : options.paths) {
+    std::vector<ServingRow> more = validate_serving(file, options.jobs > 0 ? options.jobs : default_jobs());
+    std::move(more.begin(), more.end(), std::back_inserter(rows));
+  }
+  if (!options.json.empty())
+    write_output(options.json, [&](std::ostream& out) { write_json(out, serving_rows_json(rows)); });
+  if (options.json != "-") write_serving_rows(std::cout, rows);
+  const bool any = std::any_of(rows.begin(), rows.end(), [](const ServingRow& row) { return row.status != "error"; });
+  if (!any) throw sim::UserError(fmt::format("{}: no row could be run", options.paths.front()));
+  return kDone;
+}
+
 int validate(const ValidateOptions& options) {
+  const auto tables = std::count_if(options.paths.begin(), options.paths.end(), is_serving_table);
+  if (tables > 0 && tables < static_cast<std::int64_t>(options.paths.size()))
+    throw sim::UserError("validate: got tables of serving beside other lists, expected one kind at a time");
+  if (tables > 0) return validate_tables(options);
   for (const std::string& file : {options.json, options.plot, options.rows}) check_writable(file);
   check_report(options.report);
   if (!options.readme.empty())

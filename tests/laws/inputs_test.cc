@@ -479,7 +479,12 @@ TEST_CASE("no key of the schema is missing from the walk") {
                                            "model.inherits",
                                            "model.parameters",  // shipped models are held to it (shipped_test.cc)
                                            "extra.",            // changes nothing (load_test.cc)
-                                           "campaign.",         // runs over steps (tests/campaign/inputs_test.cc)
+                                           "serving.",          // requests (tests/serving/inputs_test.cc)
+                                           "traffic.",          // likewise
+                                           "precision.weights",
+                                           "precision.experts",
+                                           "precision.kv_cache",
+                                           "campaign.",  // runs over steps (tests/campaign/inputs_test.cc)
                                            "cluster.device.node.kind",
                                            "cluster.device.node.switches",
                                            "cluster.device.node.links",
