@@ -27,8 +27,8 @@ std::vector<double> clamped(const ServingFamily& family, const std::vector<doubl
   return out;
 }
 
-std::vector<double> fit_structure(const ServingFamily& family, const ServingFacts& facts,
-                                  std::span<const ServingSample> samples) {
+std::vector<double> fit_serving_parameters(const ServingFamily& family, const ServingFacts& facts,
+                                           std::span<const ServingSample> samples) {
   std::vector<const ServingSample*> some;
   const std::size_t stride = std::max<std::size_t>(1, samples.size() / kStructureSamples);
   for (std::size_t i = 0; i < samples.size(); i += stride) some.push_back(&samples[i]);
@@ -201,7 +201,7 @@ bool held_out(const ServingSample& sample) { return sample.shape % 1000 < 300; }
 ServingKernel fit_serving_kernel(const ServingFamily& family, const ServingFacts& facts,
                                  std::span<const ServingSample> samples) {
   SIM_CHECK(!samples.empty(), "no samples");
-  ServingKernel out{&family, fit_structure(family, facts, samples), {}};
+  ServingKernel out{&family, fit_serving_parameters(family, facts, samples), {}};
   fit_correction(out, facts, samples);
   return out;
 }

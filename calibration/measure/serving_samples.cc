@@ -207,6 +207,25 @@ void read_low_latency(const Line& line, ServingSamples& out) {
   add(line, out, asked(x), engine_of(line), seconds_of(line, "combine_us"));
 }
 
+/// FlashInfer's kernels, which SGLang has as a choice: how its own predictions carry over to chunks on a prefix.
+void read_chunk(const Line& line, ServingSamples& out) {
+  const double sequences = real(line.count("batch")), cached = zero_or_more(line, "cached_tokens");
+  const double heads = real(line.count("heads")), kv_heads = real(line.count("kv_heads"));
+  const double channels = real(line.count("head_dim"));
+  if (line.text("phase") == "decode") {
+    DecodeAttention a{sequences, sequences * (cached + 1), 0, heads, kv_heads, channels};
+    add(line, out, asked(a), Engine::sglang, seconds_of(line));
+    return;
+  }
+  const PromptPiece piece{sequences, real(line.count("chunk_tokens")), cached};
+  PrefillAttention a;
+  a.pieces = {&piece, 1};
+  a.heads = heads;
+  a.kv_heads = kv_heads;
+  a.head_dim = channels;
+  add(line, out, asked(a), Engine::sglang, seconds_of(line));
+}
+
 struct ServingTable {
   std::vector<std::string> columns;
   void (*read)(const Line&, ServingSamples&);
@@ -221,6 +240,7 @@ const std::vector<ServingTable>& serving_tables() {
        read_context},
       {{"engine", "kv_dtype", "batch", "kv_tokens", "heads", "tp", "us"}, read_latent_decode},
       {{"engine", "kv_dtype", "batch", "new_tokens", "heads", "tp", "us"}, read_latent_context},
+      {{"phase", "batch", "chunk_tokens", "cached_tokens", "heads", "kv_heads", "head_dim", "us"}, read_chunk},
       {{"engine", "dtype", "m", "n", "k", "us"}, read_product},
       {{"engine", "dtype", "tokens", "hidden", "expert_ffn", "top_k", "experts", "moe_tp", "moe_ep", "distribution",
         "us"},
