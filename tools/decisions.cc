@@ -21,9 +21,9 @@ bool is_layout(const std::string& key) {
 bool is_size(const std::string& key) { return key == "cluster.gpus" || key == "batch.global"; }
 
 bool compared(const ValidationRow& row) {
-  return row.error_pct && row.step_s > 0 && 1 + *row.error_pct / 100 > 0 && row.status != RowStatus::error;
+  return row.error_pct && row.features.step_s > 0 && 1 + *row.error_pct / 100 > 0 && row.status != RowStatus::error;
 }
-double measured_s(const ValidationRow& row) { return row.step_s / (1 + *row.error_pct / 100); }
+double measured_s(const ValidationRow& row) { return row.features.step_s / (1 + *row.error_pct / 100); }
 
 bool sooner(const ValidationRow* a, const ValidationRow* b) { return measured_s(*a) < measured_s(*b); }
 
@@ -40,7 +40,9 @@ double share_pct(std::size_t of, std::size_t all) {
 }
 
 void choose(LayoutGroup& group) {
-  const auto predicted_sooner = [](const ValidationRow* a, const ValidationRow* b) { return a->step_s < b->step_s; };
+  const auto predicted_sooner = [](const ValidationRow* a, const ValidationRow* b) {
+    return a->features.step_s < b->features.step_s;
+  };
   std::vector<const ValidationRow*> fitting;
   for (const ValidationRow* row : group.rows) {
     if (row->status == RowStatus::ok) fitting.push_back(row);
@@ -61,7 +63,7 @@ std::size_t hash_of(const std::pair<std::string, std::string>& fact) {
 }
 Stated stated(const ValidationRow& row) {
   Stated out{&row, {}, 0};
-  for (const auto& fact : row.facts) {
+  for (const auto& fact : row.features.facts) {
     if (fact.first == "parallelism.data") continue;
     out.facts.push_back(fact);
     out.hash += hash_of(fact);
@@ -88,7 +90,8 @@ std::vector<LayoutGroup> layout_groups(const std::vector<ValidationRow>& rows) {
   for (const ValidationRow& row : rows) {
     if (!compared(row)) continue;
     std::string question = row.list, layout;
-    for (const auto& [key, value] : row.facts) (is_layout(key) ? layout : question) += '\n' + key + ' ' + value;
+    for (const auto& [key, value] : row.features.facts)
+      (is_layout(key) ? layout : question) += '\n' + key + ' ' + value;
     by_question[question][layout].push_back(&row);
   }
   std::vector<LayoutGroup> out;
@@ -119,7 +122,8 @@ Decisions decisions_of(const std::vector<LayoutGroup>& groups, const std::string
         const double ratio = measured_s(a) / measured_s(b);
         if (std::max(ratio, 1 / ratio) <= kApart) continue;
         ++out.pairs;
-        right += (a.step_s < b.step_s) == (ratio < 1) && a.step_s != b.step_s ? 1 : 0;
+        right +=
+            (a.features.step_s < b.features.step_s) == (ratio < 1) && a.features.step_s != b.features.step_s ? 1 : 0;
       }
     }
     regrets.push_back(group.regret_pct());
@@ -157,7 +161,8 @@ std::vector<ChangedPair> changed_pairs(const std::vector<ValidationRow>& rows) {
         if (!differ_in(group[i], group[j], key)) continue;
         const ValidationRow &a = *group[i].row, &b = *group[j].row;
         const double measured = change_pct(measured_s(a), measured_s(b));
-        if (std::abs(measured) > kApartPct) out.push_back({at.first, key, measured, change_pct(a.step_s, b.step_s)});
+        if (std::abs(measured) > kApartPct)
+          out.push_back({at.first, key, measured, change_pct(a.features.step_s, b.features.step_s)});
       }
     }
   }

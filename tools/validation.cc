@@ -110,11 +110,11 @@ void add_facts(const sim::Settings& section, const std::string& path, Validation
     if (value.is_mapping())
       add_facts(value, path + key + ".", row);
     else
-      row.facts.emplace_back(path + key, text_of(value));
+      row.features.facts.emplace_back(path + key, text_of(value));
   }
 }
 
-/// See ValidationRow::facts.
+/// See Features::facts.
 void state_facts(const sim::Settings& record, ValidationRow& row) {
   static constexpr std::array<std::string_view, 7> kNames{"id",    "name",     "description", "source",
                                                           "notes", "measured", "extra"};
@@ -124,8 +124,8 @@ void state_facts(const sim::Settings& record, ValidationRow& row) {
     if (std::find(kNames.begin(), kNames.end(), key) == kNames.end()) job.set(key, value);
   }
   add_facts(job, "", row);
-  std::erase_if(row.facts, [](const auto& fact) { return fact.first == "model.label"; });
-  std::sort(row.facts.begin(), row.facts.end());
+  std::erase_if(row.features.facts, [](const auto& fact) { return fact.first == "model.label"; });
+  std::sort(row.features.facts.begin(), row.features.facts.end());
 }
 
 void predict(ValidationRow& row, const sim::Settings& record, const workloads::StepOptions& options) {
@@ -135,7 +135,8 @@ void predict(ValidationRow& row, const sim::Settings& record, const workloads::S
   row.source = scenario.source;
   const workloads::StepReport report = workloads::simulate_step(scenario.job, options);
   row.features = features_of(scenario.job, report);
-  row.step_s = sim::to_seconds(report.iteration);
+  row.features.step_s = sim::to_seconds(report.iteration);
+  state_facts(record, row);
   row.memory.measured_oom = measured.memory.oom;
   row.memory.predicted_oom = !report.memory.fits;
   row.memory.measured_gb = measured.memory.peak_gb;
@@ -220,7 +221,6 @@ ValidationRow validate_record(const ListedRecord& listed, const std::vector<std:
     row.internal = internal;
   };
   try {
-    state_facts(record, row);
     predict(row, record, options);
   } catch (const sim::UserError& error) {
     fail(error.what(), false);

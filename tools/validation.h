@@ -54,6 +54,9 @@ struct Features {
     std::int64_t global_batch = 0, micro_batch = 0, layers = 0, hidden = 0, seq = 0;
   } sizes;
   std::array<double, workloads::kCategories> exposed_s{};  // the predicted breakdown
+  double step_s = 0;                                       // predicted, whatever the metric
+  /// What the record states of its job, key by key in their order: neither names nor what was measured.
+  std::vector<std::pair<std::string, std::string>> facts = {};
 };
 Features features_of(const workloads::Job& job, const workloads::StepReport& report);
 
@@ -79,9 +82,6 @@ struct ValidationRow {
   std::string message;  // of an error
   std::string source;   // what the record cites
   Features features;    // of a record that could be simulated
-  double step_s = 0;    // predicted, whatever the metric
-  /// What the record states of its job, key by key in their order: neither names nor what was measured.
-  std::vector<std::pair<std::string, std::string>> facts = {};
 };
 
 /// One record, whatever happens to it: a record that cannot be loaded or simulated becomes a row with status error.

@@ -74,7 +74,7 @@ bool runs_as_validated(const tools::ListedRecord& record) {
     const auto run = scenarios::load_scenario(scenarios::read_scenario(file + "#" + id));
     const workloads::StepReport report = workloads::simulate_step(run.job);
     // An id that two rows of a table bear is the first's.
-    CHECK(sim::to_seconds(report.iteration) == r.step_s);
+    CHECK(sim::to_seconds(report.iteration) == r.features.step_s);
     CHECK(report.memory.fits != r.memory.predicted_oom);
     return true;
   }

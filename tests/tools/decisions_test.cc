@@ -15,9 +15,10 @@ ValidationRow row(const std::string& id, const std::string& tensor, double measu
   r.id = id;
   r.metric = "iteration_s";
   r.measured = measured;
-  r.predicted = r.step_s = predicted;
+  r.predicted = r.features.step_s = predicted;
   r.error_pct = 100 * (predicted / measured - 1);
-  r.facts = {{"batch.micro", micro}, {"model", model}, {"parallelism.data", "9"}, {"parallelism.tensor", tensor}};
+  r.features.facts = {
+      {"batch.micro", micro}, {"model", model}, {"parallelism.data", "9"}, {"parallelism.tensor", tensor}};
   return r;
 }
 
@@ -63,7 +64,7 @@ TEST_CASE("repeats of a layout are one, by their median, and two layouts are no 
 TEST_CASE("pairs differ in one key, replicas apart, and in their step by more than 3 %") {
   std::vector<ValidationRow> rows = {row("a", "1", 10, 10), row("b", "2", 12, 11), row("c", "2", 9, 12, "2"),
                                      row("d", "1", 10.2, 20, "4"), row("e", "1", 5, 5, "1", "b")};
-  rows[1].facts[2].second = "5";  // data follows tensor
+  rows[1].features.facts[2].second = "5";  // data follows tensor
   // a-b by tensor: measured +20, predicted +10; b-c by micro: -25 and +9.1; a-e by the model: -50 and -50. a-d is 2 %.
   const auto pairs = tools::changed_pairs(rows);
   CHECK(pairs.size() == 3);
