@@ -56,8 +56,7 @@ struct Resolved {
 Resolved resolve(const Shelf& shelf, const sim::Settings& reference);
 
 /// The reference to software that a scenario means by `reference`: another where it fine-tunes by adapters and the
-/// generation names one that such runs take in its place (software.adapters). Facts of records count where they have
-/// been moved to their keys (with_extras). Throws as resolve.
+/// generation names one that such runs take in its place (software.adapters). Throws as resolve.
 sim::Settings software_of(const sim::Settings& scenario, const sim::Settings& reference);
 
 /// The software generation that `reference` stands for. Throws as resolve, and as calibration::resolve_generation.

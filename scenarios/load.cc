@@ -5,12 +5,10 @@
 #include <filesystem>
 
 #include "scenarios/campaign.h"
-#include "scenarios/extras.h"
 #include "scenarios/library.h"
 #include "scenarios/load_recommender.h"
 #include "scenarios/made_once.h"
 #include "scenarios/schema.h"
-#include "scenarios/sources.h"
 #include "workloads/schedules/catalogue.h"
 #include "workloads/step/steady_clock.h"
 
@@ -33,31 +31,10 @@ void note_changes(Job& job, const Shelf& shelf, const Settings& reference, const
       fmt::format("{}: {} with {} changed by the scenario.", shelf.key, resolved.name, fmt::join(changed, ", ")));
 }
 
-/// Says where a record of a published table is taken at its word and not at its source's.
-void note_source(const Settings& document, Job& job) {
-  for (const Beyond& beyond : beyond_record(document)) {
-    job.assumptions.push_back(fmt::format("{} stays {} as in the record; orrery validate takes {}, by its source: {}.",
-                                          beyond.path, beyond.was.empty() ? "open" : beyond.was, beyond.said(),
-                                          beyond.source));
-  }
-}
-
-/// What the source of a record without a fabric says of it; null where it says nothing.
-Settings fabric_of_source(const Settings& document) {
-  for (const Beyond& beyond : beyond_record(document)) {
-    if (beyond.path == "cluster.fabric" && !beyond.contradicts) return beyond.value;
-  }
-  return {};
-}
-
 /// Returns its document.
-Settings load_fabric(const Settings& document, const Settings& cluster, Job& job) {
+Settings load_fabric(const Settings& cluster, Job& job) {
   const Settings* reference = given(&cluster, "fabric");
   Settings fallback;
-  if (reference == nullptr && job.machine.gpus > job.machine.gpus_per_node) {
-    fallback = fabric_of_source(document);
-    if (!fallback.is_null()) reference = &fallback;
-  }
   if (reference == nullptr) {
     if (job.machine.gpus > job.machine.gpus_per_node) {
       fail_at(cluster, "fabric",
@@ -220,18 +197,16 @@ void load_cluster(const Settings& document, Job& job) {
     cluster.at("gpus").fail(fmt::format("expected whole nodes: a multiple of {} GPUs, got {}",
                                         job.machine.gpus_per_node, job.machine.gpus));
   }
-  const Settings fabric = load_fabric(document, cluster, job);
+  const Settings fabric = load_fabric(cluster, job);
   join_domain(cluster, job);
   load_other_nodes(cluster, fabric, job);
 }
 
-Scenario load_scenario(const Settings& given_document) {
-  if (!given_document.is_mapping()) given_document.expected("a scenario: a mapping of keys");
-  const Settings document = with_extras(given_document);
+Scenario load_scenario(const Settings& document) {
+  if (!document.is_mapping()) document.expected("a scenario: a mapping of keys");
   schema().check(document);
   Scenario scenario;
   Job& job = scenario.job;
-  note_source(document, job);
   const std::string name = text(&document, "name", "");
   scenario.id = text(&document, "id", name);
   job.name = name.empty() ? scenario.id : name;

@@ -13,6 +13,7 @@
 #include "sim/text_file.h"
 #include "tools/command_options.h"
 #include "tools/commands.h"
+#include "tools/explain/like_rows.h"
 #include "tools/parallel.h"
 #include "tools/report/comparison_page.h"
 #include "tools/report/output.h"
@@ -33,9 +34,19 @@ struct ValidateOptions {
   bool strict = false;
 };
 
-void write_readme(const std::string& file, const std::vector<ValidationRow>& rows, const std::vector<ListNote>& notes) {
+/// What the repository says beside errors, and how many rows the intervals hold that `run --explain` states for a new
+/// source.
+Beside beside_of(const std::vector<ValidationRow>& rows) {
+  Beside beside{list_notes(), first_figures(), state_unknown(), {}};
+  const Coverage coverage = coverage_of(known_rows(rows));
+  for (const Held& held : coverage.lists) beside.held[held.list] = {held.new68, held.new90};
+  if (coverage.all.rows > 0) beside.held[""] = {coverage.all.new68, coverage.all.new90};
+  return beside;
+}
+
+void write_readme(const std::string& file, const std::vector<ValidationRow>& rows, const Beside& beside) {
   std::ostringstream summary;
-  write_markdown(summary, rows, notes);
+  write_markdown(summary, rows, beside);
   const std::string text = with_summary(sim::read_text(file, "a text with the summary's marks"), file, summary.str());
   write_output(file, [&](std::ostream& out) { out << text; });
 }
@@ -118,9 +129,11 @@ int validate(const ValidateOptions& options) {
   if (!options.plot.empty()) write_output(options.plot, [&](std::ostream& out) { write_scatter(out, rows); });
   if (!options.rows.empty()) write_output(options.rows, [&](std::ostream& out) { write_rows_csv(out, rows); });
   const bool documents = options.json == "-" || options.plot == "-" || options.rows == "-" || options.report == "-";
-  if (!documents && options.format == "markdown") write_markdown(std::cout, rows, notes);
+  const bool tables = !options.readme.empty() || (!documents && options.format == "markdown");
+  const Beside beside = tables ? beside_of(rows) : Beside{};
+  if (!documents && options.format == "markdown") write_markdown(std::cout, rows, beside);
   if (!documents && options.format == "text") write_scoreboard(std::cout, rows, records.size(), notes);
-  if (!options.readme.empty() && rows.size() == records.size()) write_readme(options.readme, rows, notes);
+  if (!options.readme.empty() && rows.size() == records.size()) write_readme(options.readme, rows, beside);
   if (rows.size() < records.size()) return kInterrupted;
   const bool bug = std::any_of(rows.begin(), rows.end(), [](const ValidationRow& row) { return row.internal; });
   if (bug) return kBug;

@@ -157,19 +157,6 @@ TEST_CASE("facts that the language has no key for are listed, and change nothing
   CHECK(load_text(small_scenario() + "measured: {failed: crashed_or_oom}\n").measured->failed);
 }
 
-TEST_CASE("a record counts the layers that run again, in figures or in words") {
-  const std::string measured = "measured: {iteration_s: 1}\n";
-  const auto layers = [&](const char* recompute, const char* count) {
-    const std::string extra = fmt::format("extra: {{recompute_layers: {}}}\n", count);
-    return load_text(with_line(19, recompute) + measured + extra).job.method.recomputed_layers;
-  };
-  CHECK(layers("recompute: full", "2") == 2);
-  CHECK(layers("recompute: full", "1 layer of each virtual stage") == 1);
-  CHECK(layers("recompute: partial", "2 layers of each virtual stage") == 2);
-  CHECK(layers("recompute: full", "2 of them") == 0);
-  CHECK(layers("recompute: selective", "2") == 0);
-}
-
 TEST_CASE("activations: swiglu gates, gelu may, and what a gated MLP applies by default") {
   using workloads::Activation;
   const auto model = [](const std::string& lines) { return job_with(11, "  seq: 1024\n" + lines).model; };
