@@ -1,37 +1,42 @@
-// Answers of serving_kernels.h from the data sheet: what every kernel takes where nothing was fitted.
+// Shapes of serving_kernels.h as their families count them, and the answers. What no table timed by itself is put
+// together here: products between the tables of few rows and those of training, and what an engine without numbers of
+// its own takes.
 #include "calibration/serving_kernels.h"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 
-#include "calibration/profile_model.h"
-#include "calibration/routing.h"
+#include "calibration/attention_model.h"
+#include "calibration/serving_families.h"
+#include "calibration/serving_sections.h"
 #include "sim/error.h"
 
 namespace orrery::calibration {
 namespace {
 
-constexpr double kSixteenBits = 2;
-// Assumed of any device: what one small kernel takes at least, and the shares of the data sheet that large ones reach.
-constexpr double kLaunch = 3e-6, kMemoryShare = 0.85, kProductShare = 0.7, kPromptShare = 0.55;
-/// Bytes for which as much time passes as they take before memory is at its rate: Little's law, about 1 us of latency.
-constexpr double kFill = 1e-6;
+constexpr std::array<std::string_view, kEngines> kEngineNames{"trtllm", "vllm", "sglang"};
+constexpr std::array<std::string_view, kWeightTypes> kTypeNames{"bf16",  "fp8",       "fp8-block", "nvfp4",
+                                                                "mxfp4", "mxfp4-fp8", "int8",      "int4"};
+enum : std::size_t {
+  kDecode,
+  kLatentDecode,
+  kPrefill,
+  kLatentPrefill,
+  kProduct,
+  kMixture,
+  kReduce,
+  kBlockDecode,
+  kBlockPrompt,
+  kExchange
+};
 
-double streamed(const DeviceProfile& device, double bytes) {
-  return bytes > 0 ? kFill + bytes / (kMemoryShare * device.memory_bandwidth().value()) : 0;
-}
+/// Rows from which products are those of training, and up to which they are an engine's alone.
+constexpr double kTrainingRows = 1024, kFewRows = 512;
 
-double beside(double a, double b) {
-  const double high = std::max(a, b);
-  if (!(high > 0)) return 0;
-  const double ratio = std::min(a, b) / high, square = ratio * ratio;
-  return high * std::sqrt(std::sqrt(1 + square * square));
-}
-
-/// Products of a kernel beside its memory traffic.
-double joined(const DeviceProfile& device, DataType type, double flops, double bytes, double share) {
-  return kLaunch + beside(flops / (share * device.peak(type).value()), streamed(device, bytes));
+template <class... Sizes>
+void check_sizes(const char* what, Sizes... sizes) {
+  SIM_CHECK(((std::isfinite(sizes) && sizes >= 0) && ...), "a size of {} is negative or infinite", what);
 }
 
 double pairs_of(const PromptPiece& p, double window) {
@@ -39,14 +44,28 @@ double pairs_of(const PromptPiece& p, double window) {
   return p.sequences * AttentionModel::pairs(one);
 }
 
-template <class... Sizes>
-void check(const char* what, Sizes... sizes) {
-  SIM_CHECK(((std::isfinite(sizes) && sizes >= 0) && ...), "a size of {} is negative or infinite", what);
+struct Prompt {
+  double sequences = 0, fresh = 0, keys = 0, pairs = 0, full = 0, longest = 0;
+};
+
+Prompt prompt_of(std::span<const PromptPiece> pieces, double window) {
+  Prompt out;
+  for (const PromptPiece& p : pieces) {
+    check_sizes("a piece of a prompt", p.sequences, p.fresh, p.cached);
+    if (!(p.sequences * p.fresh > 0)) continue;
+    out.sequences += p.sequences;
+    out.fresh += p.sequences * p.fresh;
+    out.keys += p.sequences * (p.fresh + p.cached);
+    out.pairs += pairs_of(p, window);
+    out.full += pairs_of(p, 0);
+    const double reach = p.fresh + p.cached;
+    out.longest = std::max(out.longest, window > 0 ? std::min(window, reach) : reach);
+  }
+  return out;
 }
 
-constexpr std::array<std::string_view, kEngines> kEngineNames{"trtllm", "vllm", "sglang"};
-constexpr std::array<std::string_view, kWeightTypes> kTypeNames{"bf16",  "fp8",       "fp8-block", "nvfp4",
-                                                                "mxfp4", "mxfp4-fp8", "int8",      "int4"};
+double type_of(DataType type) { return static_cast<double>(type); }
+std::size_t cache_variant(double kv_bytes) { return kv_bytes < 2 ? 1 : 0; }
 
 }  // namespace
 
@@ -104,112 +123,156 @@ MixtureLoad load_of(const ServedMixture& m) {
   return out;
 }
 
-struct ServingKernels::Model {
-  std::string provenance = "assumed: the data sheet's roofline at common shares";
-};
+const std::vector<const ServingFamily*>& serving_families() {
+  static const std::vector<const ServingFamily*> all{
+      &decode::kFamily,  &decode::kLatent, &prefill::kFamily, &prefill::kLatent, &product::kFamily,
+      &mixture::kFamily, &reduce::kFamily, &block::kDecode,   &block::kPrompt,   &exchange::kFamily};
+  return all;
+}
 
-ServingKernels::ServingKernels(const DeviceProfile& device, Engine engine, const sim::Settings*)
-    : device_(device), engine_(engine), model_(std::make_shared<Model>()) {}
+Asked asked(const DecodeAttention& s) {
+  check_sizes("attention", s.sequences, s.visible, s.longest, s.heads, s.kv_heads, s.head_dim, s.window, s.kv_bytes,
+              s.cached);
+  return {kDecode,
+          cache_variant(s.kv_bytes),
+          {s.sequences, s.visible, s.longest, s.heads, s.kv_heads, s.head_dim, s.head_dim, s.kv_bytes,
+           std::max(s.cached, s.visible), 0, s.window > 0 ? 1.0 : 0.0}};
+}
+
+Asked asked(const LatentDecode& s) {
+  check_sizes("attention", s.sequences, s.visible, s.longest, s.heads, s.kv_lora, s.rope, s.kv_bytes);
+  return {kLatentDecode,
+          cache_variant(s.kv_bytes),
+          {s.sequences, s.visible, s.longest, s.heads, 1, s.kv_lora + s.rope, s.kv_lora, s.kv_bytes, s.visible, 1}};
+}
+
+Asked asked(const PrefillAttention& s) {
+  check_sizes("attention", s.heads, s.kv_heads, s.head_dim, s.value_dim, s.window, s.kv_bytes);
+  const Prompt p = prompt_of(s.pieces, s.window);
+  const bool latent = s.value_dim > 0 && s.value_dim != s.head_dim;
+  const double sequences = std::max(p.sequences, 1e-9);
+  const DataType type = s.fp8 ? DataType::fp8 : DataType::bf16;
+  return {latent ? kLatentPrefill : kPrefill,
+          s.fp8 ? std::size_t{2} : cache_variant(s.kv_bytes),
+          {p.sequences, p.fresh / sequences, p.keys / sequences, s.heads, s.kv_heads, s.head_dim,
+           s.value_dim > 0 ? s.value_dim : s.head_dim, s.kv_bytes, p.pairs, p.longest, type_of(type), p.full,
+           s.window > 0 ? 1.0 : 0.0}};
+}
+
+Asked asked(const ServedProduct& s) {
+  check_sizes("a product", s.m, s.n, s.k);
+  return {kProduct,
+          static_cast<std::size_t>(s.type),
+          {s.m, s.n, s.k, weight_bytes(s.type), type_of(multiplied_as(s.type))}};
+}
+
+Asked asked(const ServedMixture& s) {
+  check_sizes("a mixture", s.tokens, s.hidden, s.ffn, s.top_k, s.experts, s.ranks, s.slots, s.alpha);
+  const MixtureLoad load = load_of(s);
+  return {kMixture,
+          static_cast<std::size_t>(s.type) + (s.gated ? 0 : kWeightTypes),
+          {s.tokens, load.activated, load.rows, s.hidden, s.ffn, s.gated ? 2 * s.ffn : s.ffn, s.top_k, s.experts,
+           weight_bytes(s.type), type_of(multiplied_as(s.type))}};
+}
+
+Asked asked(const LatentBlock& s) {
+  check_sizes("attention", s.heads, s.hidden, s.q_lora, s.kv_lora, s.nope, s.rope, s.value, s.kv_bytes);
+  const Prompt p = prompt_of(s.pieces, 0);
+  const double sequences = std::max(p.sequences, 1e-9);
+  // Down to the latent rows, up to the queries, up to keys and values (absorbed: once into each), out again.
+  const double projected = s.hidden * (s.q_lora + s.kv_lora + s.rope) + s.q_lora * s.heads * (s.nope + s.rope) +
+                           s.kv_lora * s.heads * (s.nope + s.value) + s.heads * s.value * s.hidden;
+  const double row = s.kv_lora + s.rope;
+  const double expanded = s.decode ? 2 * (row + s.kv_lora) : 2 * (s.nope + s.rope + s.value);
+  return {s.decode ? kBlockDecode : kBlockPrompt,
+          cache_variant(s.kv_bytes) * kWeightTypes + static_cast<std::size_t>(s.type),
+          {p.sequences, p.fresh / sequences, p.keys, s.heads, p.pairs, weight_bytes(s.type),
+           type_of(multiplied_as(s.type)), s.kv_bytes, projected, row, expanded}};
+}
+
+Asked asked(const ServedAllReduce& s) {
+  check_sizes("an all-reduce", s.gpus, s.bytes);
+  return {kReduce, s.graph ? std::size_t{0} : std::size_t{1}, {s.gpus, s.bytes}};
+}
+
+Asked asked(const LowLatencyExchange& s) {
+  check_sizes("an exchange", s.tokens, s.hidden, s.top_k, s.experts, s.gpus, s.nodes);
+  const bool dispatch = s.pass == ExchangePass::dispatch;
+  return {kExchange,
+          dispatch ? std::size_t{0} : std::size_t{1},
+          {s.tokens, s.hidden * (dispatch ? 1 + 4.0 / 128 : 2), s.top_k, s.experts, s.gpus, s.nodes}};
+}
+
+ServingKernel assumed_kernel(const ServingFamily& family) {
+  ServingKernel out{&family, {}, {}};
+  for (const ServingFamily::Parameter& p : family.parameters) out.parameters.push_back(p.start);
+  return out;
+}
+
+double ServingKernels::Model::seconds(const Asked& shape) const {
+  const auto& variants = fitted[shape.family];
+  if (variants[shape.variant]) return variants[shape.variant]->seconds(facts, shape.work);
+  for (const auto& other : variants)
+    if (other) return ServingKernel{other->family, other->parameters, {}}.seconds(facts, shape.work);
+  return assumed[shape.family].seconds(facts, shape.work);
+}
+
+ServingKernels::ServingKernels(const DeviceProfile& device, Engine engine, const sim::Settings* document)
+    : device_(device), engine_(engine), model_(load_serving(device, engine, document)) {}
 
 const std::string& ServingKernels::provenance() const { return model_->provenance; }
 
 double ServingKernels::seconds(const DecodeAttention& s) const {
-  check("attention", s.sequences, s.visible, s.longest, s.heads, s.kv_heads, s.head_dim, s.window, s.kv_bytes);
-  if (!(s.sequences > 0)) return 0;
-  const double bytes =
-      2 * s.visible * s.kv_heads * s.head_dim * s.kv_bytes + 2 * kSixteenBits * s.sequences * s.heads * s.head_dim;
-  return joined(device_, DataType::bf16, 4 * s.visible * s.heads * s.head_dim, bytes, kProductShare);
+  return s.sequences > 0 && s.visible > 0 ? model_->seconds(asked(s)) : 0;
 }
 
 double ServingKernels::seconds(const LatentDecode& s) const {
-  check("attention", s.sequences, s.visible, s.longest, s.heads, s.kv_lora, s.rope, s.kv_bytes);
-  if (!(s.sequences > 0)) return 0;
-  const double row = s.kv_lora + s.rope;
-  const double bytes = s.visible * row * s.kv_bytes + kSixteenBits * s.sequences * s.heads * (row + s.kv_lora);
-  return joined(device_, DataType::bf16, 2 * s.visible * s.heads * (row + s.kv_lora), bytes, kProductShare);
+  return s.sequences > 0 && s.visible > 0 ? model_->seconds(asked(s)) : 0;
 }
 
 double ServingKernels::seconds(const PrefillAttention& s) const {
-  check("attention", s.heads, s.kv_heads, s.head_dim, s.value_dim, s.window, s.kv_bytes);
-  const double value_dim = s.value_dim > 0 ? s.value_dim : s.head_dim;
-  double pairs = 0, bytes = 0;
-  for (const PromptPiece& p : s.pieces) {
-    check("a piece of a prompt", p.sequences, p.fresh, p.cached);
-    if (!(p.sequences * p.fresh > 0)) continue;
-    pairs += pairs_of(p, s.window);
-    bytes += p.sequences * (p.fresh * s.heads + (p.fresh + p.cached) * s.kv_heads) * (s.head_dim + value_dim);
-  }
-  if (!(pairs > 0)) return 0;
-  return joined(device_, DataType::bf16, 2 * pairs * s.heads * (s.head_dim + value_dim), kSixteenBits * bytes,
-                kPromptShare);
+  const Asked shape = asked(s);
+  return shape.work[prefill::pairs] > 0 ? model_->seconds(shape) : 0;
 }
 
 double ServingKernels::seconds(const ServedProduct& s) const {
-  check("a product", s.m, s.n, s.k);
+  const Asked shape = asked(s);
   if (!(s.m * s.n * s.k > 0)) return 0;
-  const double bytes = weight_bytes(s.type) * s.n * s.k + kSixteenBits * s.m * (s.n + s.k);
-  return joined(device_, multiplied_as(s.type), 2 * s.m * s.n * s.k, bytes, kProductShare);
+  const DataType type = multiplied_as(s.type);
+  // Weights that are widened in the kernel have no table of many rows.
+  const bool has_training = weight_bytes(s.type) >= bytes_of(type) || type == DataType::nvfp4;
+  if (s.m <= kFewRows || !has_training) return model_->seconds(shape);
+  Gemm many;
+  many.dtype = type;
+  const auto whole = [](double x) { return std::max<std::int64_t>(1, std::llround(x)); };
+  many.m = whole(std::max(s.m, kTrainingRows));
+  many.n = whole(s.n);
+  many.k = whole(s.k);
+  many.cast_input = is_quantised(type);
+  const double trained = sim::to_seconds(device_.gemm(many));
+  if (s.m >= kTrainingRows) return trained;
+  ServedProduct few = s;
+  few.m = kFewRows;
+  const double share = std::log(s.m / kFewRows) / std::log(kTrainingRows / kFewRows);
+  return std::exp((1 - share) * std::log(model_->seconds(asked(few))) + share * std::log(trained));
 }
 
 double ServingKernels::seconds(const ServedMixture& s) const {
-  check("a mixture", s.tokens, s.hidden, s.ffn, s.top_k, s.experts, s.ranks, s.slots, s.alpha);
-  const MixtureLoad load = load_of(s);
-  const double weight = (s.gated ? 3 : 2) * s.hidden * s.ffn;
-  const double bytes =
-      load.activated * weight * weight_bytes(s.type) + kSixteenBits * load.rows * (2 * s.hidden + 3 * s.ffn);
-  // Sorting of choices and the sum of rows are kernels of their own.
-  return 4 * kLaunch + joined(device_, multiplied_as(s.type), 2 * load.rows * weight, bytes, kProductShare);
+  const Asked shape = asked(s);
+  return s.tokens * s.hidden * s.ffn * s.top_k > 0 ? model_->seconds(shape) : 0;
 }
 
 double ServingKernels::seconds(const LatentBlock& s) const {
-  check("attention", s.heads, s.hidden, s.q_lora, s.kv_lora, s.nope, s.rope, s.value, s.kv_bytes);
-  double rows = 0, visible = 0, longest = 0;
-  for (const PromptPiece& p : s.pieces) {
-    check("a piece of a prompt", p.sequences, p.fresh, p.cached);
-    rows += p.sequences * p.fresh;
-    visible += p.sequences * (p.fresh + p.cached);
-    longest = std::max(longest, p.fresh + p.cached);
-  }
-  if (!(rows > 0)) return 0;
-  const double key = s.nope + s.rope;
-  double time = 4 * kLaunch;  // norms, rotation and the write into the cache
-  time += seconds(ServedProduct{s.type, rows, s.q_lora + s.kv_lora + s.rope, s.hidden});
-  time += seconds(ServedProduct{s.type, rows, s.heads * key, s.q_lora});
-  if (s.decode) {
-    time += s.heads > 0 ? 2 * joined(device_, DataType::bf16, 2 * rows * s.heads * s.nope * s.kv_lora,
-                                     kSixteenBits * s.heads * s.nope * s.kv_lora, kProductShare)
-                        : 0;
-    time += seconds(LatentDecode{rows, visible, longest, s.heads, s.kv_lora, s.rope, s.kv_bytes});
-  } else {
-    time += seconds(ServedProduct{s.type, visible, s.heads * (s.nope + s.value), s.kv_lora});
-    time += seconds(PrefillAttention{s.pieces, s.heads, s.heads, key, s.value, 0, kSixteenBits});
-  }
-  return time + seconds(ServedProduct{s.type, rows, s.hidden, s.heads * s.value});
+  const Asked shape = asked(s);
+  return shape.work[block::sequences] > 0 ? model_->seconds(shape) : 0;
 }
 
 double ServingKernels::seconds(const ServedAllReduce& s) const {
-  check("an all-reduce", s.gpus, s.bytes);
-  if (!(s.gpus > 1) || !(s.bytes > 0)) return 0;
-  constexpr double kEager = 20e-6;  // of the host, assumed
-  const auto gpus = static_cast<std::int64_t>(std::ceil(s.gpus));
-  const CollectiveTiming timing =
-      device_.node_collective(CollectiveOp::all_reduce, gpus, Bytes(static_cast<std::int64_t>(std::ceil(s.bytes))));
-  // One shot: everyone reads from everyone, and waits for them once.
-  const double one_shot = 2 * kLaunch + (s.gpus - 1) * s.bytes / timing.rate.value();
-  return std::min(one_shot, sim::to_seconds(timing.total())) + (s.graph ? 0 : kEager);
+  return s.gpus > 1 && s.bytes > 0 ? model_->seconds(asked(s)) : 0;
 }
 
 double ServingKernels::seconds(const LowLatencyExchange& s) const {
-  check("an exchange", s.tokens, s.hidden, s.top_k, s.experts, s.gpus, s.nodes);
-  if (!(s.tokens * s.hidden * s.top_k > 0)) return 0;
-  const bool dispatch = s.pass == ExchangePass::dispatch;
-  const double row = s.hidden * (dispatch ? 1 + 4.0 / 128 : kSixteenBits);
-  constexpr double kStart = 20e-6, kNic = 50e9, kNicShare = 0.8;
-  const double within =
-      device_.node_collective(CollectiveOp::all_to_all, std::max<std::int64_t>(2, std::llround(s.gpus)), Bytes(1 << 26))
-          .rate.value();
-  const double rate = s.nodes > 1 ? kNicShare * kNic : within;
-  return kStart + s.tokens * s.top_k * row / rate;
+  return s.tokens * s.hidden * s.top_k > 0 ? model_->seconds(asked(s)) : 0;
 }
 
 }  // namespace orrery::calibration

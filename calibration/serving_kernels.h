@@ -14,6 +14,7 @@
 
 #include "calibration/dispatcher.h"
 #include "calibration/profile.h"
+#include "sim/keys.h"
 #include "sim/settings.h"
 
 namespace orrery::calibration {
@@ -42,6 +43,7 @@ struct DecodeAttention {
   double heads = 1, kv_heads = 1, head_dim = 128;
   double window = 0;    // 0: none
   double kv_bytes = 2;  // of an element of the cache
+  double cached = 0;    // tokens of the sequences with those ahead of their windows; 0: `visible`
 };
 
 /// Latent attention in its absorbed form: every head sees one shared row of kv_lora + rope channels for each token.
@@ -63,6 +65,7 @@ struct PrefillAttention {
   double value_dim = 0;  // 0: head_dim; latent attention expands its keys to 192 channels and its values to 128
   double window = 0;
   double kv_bytes = 2;
+  bool fp8 = false;  // multiplied in fp8
 };
 
 /// C[m,n] = A[m,k] W[k,n] with activations in 16 bit at either end; their cast is part of it.
@@ -141,5 +144,8 @@ class ServingKernels {
   Engine engine_;
   std::shared_ptr<const Model> model_;
 };
+
+/// Every key of calibration/serving/<device>.yaml.
+const sim::KeyTable& serving_keys();
 
 }  // namespace orrery::calibration

@@ -147,6 +147,7 @@ const std::vector<Shelf>& shelves() {
       {"features", "", "calibration/features", "software feature"},
       {"collectives", "", "calibration/collectives", "collective library"},
       {"dispatchers", "", "calibration/dispatchers", "dispatcher of tokens to experts"},
+      {"serving", "", "calibration/serving", "table of engines' kernels"},
       {"tables", "", "scenarios/reproduce", "published table"},
       {"engines", "software", "calibration/engines", "inference engine"},
       {"failures", "campaign.failures", "calibration/reliability", "table of failures"},

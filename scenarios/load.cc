@@ -50,6 +50,18 @@ Settings fabric_of_source(const Settings& document) {
   return {};
 }
 
+/// A step is trained, and nothing of it served.
+void refuse_serving(const Settings& document) {
+  for (const char* key : {"serving", "traffic"})
+    if (const Settings* section = given(&document, key); section != nullptr)
+      section->fail("says how a model is served, which orrery serving runs, expected a training step");
+  const Settings* precision = given(&document, "precision");
+  if (precision == nullptr || !precision->is_mapping()) return;
+  for (const char* key : {"weights", "experts", "kv_cache"})
+    if (const Settings* type = given(precision, key); type != nullptr)
+      type->fail("is of a model that is served, expected matmul, activations, gradients or parameters");
+}
+
 /// Returns its document.
 Settings load_fabric(const Settings& document, const Settings& cluster, Job& job) {
   const Settings* reference = given(&cluster, "fabric");
@@ -229,6 +241,7 @@ Scenario load_scenario(const Settings& given_document) {
   if (!given_document.is_mapping()) given_document.expected("a scenario: a mapping of keys");
   const Settings document = with_extras(given_document);
   schema().check(document);
+  refuse_serving(document);
   Scenario scenario;
   Job& job = scenario.job;
   note_source(document, job);
