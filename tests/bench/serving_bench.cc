@@ -12,7 +12,7 @@ namespace {
 using namespace orrery;
 
 void requests_of_one_replica(benchmark::State& state) {
-  const std::string file = std::string(ORRERY_SOURCE_DIR) + "/scenarios/llama3.1-70b-serving-h100.yaml";
+  const std::string file = std::string(ORRERY_SOURCE_DIR) + "/scenarios/serving/llama3.1-70b-serving-h100.yaml";
   const scenarios::ServingScenario s = scenarios::load_serving(scenarios::read_scenario(file));
   workloads::IterationTimes times(s.replica, scenarios::kernels_of(s.machine.device, s.replica.engine.kernels));
   serving::Traffic traffic = s.traffic;
