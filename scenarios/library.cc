@@ -166,6 +166,7 @@ const std::vector<Shelf>& shelves() {
       {"dispatchers", "", "calibration/dispatchers", "dispatcher of tokens to experts"},
       {"serving", "", "calibration/serving", "table of engines' kernels"},
       {"tables", "", "scenarios/reproduce", "published table"},
+      {"served", "", "scenarios/serving", "scenario of requests"},
       {"engines", "software", "calibration/engines", "inference engine"},
       {"failures", "campaign.failures", "calibration/reliability", "table of failures"},
   };

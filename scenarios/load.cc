@@ -31,6 +31,18 @@ void note_changes(Job& job, const Shelf& shelf, const Settings& reference, const
       fmt::format("{}: {} with {} changed by the scenario.", shelf.key, resolved.name, fmt::join(changed, ", ")));
 }
 
+/// A step is trained, and nothing of it served.
+void refuse_serving(const Settings& document) {
+  for (const char* key : {"serving", "traffic"})
+    if (const Settings* section = given(&document, key); section != nullptr)
+      section->fail("says how a model is served, which orrery serving runs, expected a training step");
+  const Settings* precision = given(&document, "precision");
+  if (precision == nullptr || !precision->is_mapping()) return;
+  for (const char* key : {"weights", "experts", "kv_cache"})
+    if (const Settings* type = given(precision, key); type != nullptr)
+      type->fail("is of a model that is served, expected matmul, activations, gradients or parameters");
+}
+
 /// Returns its document.
 Settings load_fabric(const Settings& cluster, Job& job) {
   const Settings* reference = given(&cluster, "fabric");
@@ -205,6 +217,7 @@ void load_cluster(const Settings& document, Job& job) {
 Scenario load_scenario(const Settings& document) {
   if (!document.is_mapping()) document.expected("a scenario: a mapping of keys");
   schema().check(document);
+  refuse_serving(document);
   Scenario scenario;
   Job& job = scenario.job;
   const std::string name = text(&document, "name", "");

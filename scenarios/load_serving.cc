@@ -275,6 +275,13 @@ void load_traffic(const Settings& document, ServingScenario& s) {
 
 }  // namespace
 
+calibration::ServingKernels kernels_of(const calibration::DeviceProfile& device, calibration::Engine engine) {
+  const std::vector<std::string> names = shipped("serving");
+  if (std::find(names.begin(), names.end(), device.name()) == names.end()) return {device, engine};
+  const Settings document = resolve(shelf_of("serving"), Settings::scalar(device.name(), {})).document;
+  return {device, engine, &document};
+}
+
 calibration::ServingEngine load_engine(const Settings& reference) {
   const Resolved resolved = resolve(shelf_of("engines"), reference);
   calibration::ServingEngine engine = calibration::ServingEngine::load(resolved.document);

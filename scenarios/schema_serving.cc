@@ -133,7 +133,7 @@ Rows traffic_rows() {
       {"traffic.rate", "text", "", "-", {}, "Open loop: requests a time, as in 10/s."},
       {"traffic.arrivals", "choice", "", "poisson", {"poisson", "gamma", "constant"}, "How gaps are spread."},
       {"traffic.burstiness", "number", "", "1", {}, "Shape of gamma gaps; below 1 in bursts.", {"0.01", "100"}},
-      {"traffic.duration", "quantity", "time", "-", {}, "Open loop: requests come for so long.", {"1 ms", "2000 h"}},
+      {"traffic.duration", "quantity", "time", "-", {}, "Open loop: requests come for so long.", {"1 ms", "1000000 s"}},
       {"traffic.concurrency",
        "integer",
        "requests",

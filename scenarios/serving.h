@@ -43,6 +43,9 @@ struct ServingScenario {
 /// Throws UserError.
 ServingScenario load_serving(const sim::Settings& document);
 
+/// An engine's kernels on a device, by the table that ships of it; without one by the data sheet.
+calibration::ServingKernels kernels_of(const calibration::DeviceProfile& device, calibration::Engine engine);
+
 /// The engine's release of that name. Throws UserError.
 calibration::ServingEngine load_engine(const sim::Settings& reference);
 

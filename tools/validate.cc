@@ -98,10 +98,10 @@ int validate_tables(const ValidateOptions& options) {
 }
 
 int validate(const ValidateOptions& options) {
-  const auto tables = std::count_if(options.paths.begin(), options.paths.end(), is_serving_table);
-  if (tables > 0 && tables < static_cast<std::int64_t>(options.paths.size()))
+  const auto served = std::count_if(options.paths.begin(), options.paths.end(), is_serving_table);
+  if (served > 0 && served < static_cast<std::int64_t>(options.paths.size()))
     throw sim::UserError("validate: got tables of serving beside other lists, expected one kind at a time");
-  if (tables > 0) return validate_tables(options);
+  if (served > 0) return validate_tables(options);
   for (const std::string& file : {options.json, options.plot, options.rows}) check_writable(file);
   check_report(options.report);
   if (!options.readme.empty())

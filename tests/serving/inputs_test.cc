@@ -35,7 +35,7 @@ std::string answer(const std::string& text, const std::vector<std::string>& sets
   sim::Settings document = scenarios::parse_yaml(text, "t.yaml");
   for (const std::string& set : sets) scenarios::apply_set(document, set);
   const scenarios::ServingScenario s = scenarios::load_serving(document);
-  workloads::IterationTimes times(s.replica, calibration::ServingKernels(s.machine.device, s.replica.engine.kernels));
+  workloads::IterationTimes times(s.replica, scenarios::kernels_of(s.machine.device, s.replica.engine.kernels));
   const auto memory = workloads::serving_memory(s.replica, times.pass(),
                                                 static_cast<double>(s.machine.device.memory().value()), s.limits);
   const serving::Fleet fleet{{s.limits.max_sequences, s.limits.max_batched_tokens, memory.blocks, s.limits.block_tokens,
@@ -169,7 +169,7 @@ TEST_CASE("what cannot be served is refused with its place and a reason", "[serv
   CHECK(has(refusal(kOpen, {"serving.pools=[{parallelism: {tensor: 2}, replicas: 5}]"}), "the cluster has 8 GPUs"));
   CHECK(has(refusal(kOpen, {"traffic.rate=ten"}), "as in 10/s"));
   CHECK(has(refusal(kOpen, {"traffic.concurrency=3"}), "exactly one of trace, rate and concurrency"));
-  CHECK(has(refusal(kOpen, {"traffic.duration=1000 h"}), "expected at most 20000000"));
+  CHECK(has(refusal(kOpen, {"traffic.rate=100/s", "traffic.duration=250 h"}), "expected at most 20000000"));
   CHECK(has(refusal(kOpen, {"software=vlm-0.15"}), "did you mean \"vllm-0.15\"?"));
   CHECK(has(refusal(kOpen, {"precision.matmul=bf16"}), "is of training"));
   CHECK(has(refusal(kOpen, {"batch.global=3"}), "is of training"));

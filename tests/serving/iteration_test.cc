@@ -21,7 +21,7 @@ scenarios::ServingScenario scenario_of(const std::string& model, const std::stri
 }
 
 IterationTimes times_of(const scenarios::ServingScenario& s) {
-  return {s.replica, calibration::ServingKernels(s.machine.device, s.replica.engine.kernels)};
+  return {s.replica, scenarios::kernels_of(s.machine.device, s.replica.engine.kernels)};
 }
 
 std::int64_t draw(std::uint64_t n, std::int64_t low, std::int64_t high) {

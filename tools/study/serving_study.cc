@@ -143,15 +143,11 @@ std::string shortage(const workloads::ServingMemory& memory, const scenarios::Se
 
 }  // namespace
 
-calibration::ServingKernels serving_kernels_of(const calibration::DeviceProfile& device, calibration::Engine engine) {
-  return {device, engine};
-}
-
 ServingStudy study_serving(const scenarios::ServingScenario& scenario) {
   ServingStudy study;
   study.scenario = scenario;
   workloads::IterationTimes times(scenario.replica,
-                                  serving_kernels_of(scenario.machine.device, scenario.replica.engine.kernels));
+                                  scenarios::kernels_of(scenario.machine.device, scenario.replica.engine.kernels));
   study.kernels = times.kernels().provenance();
   study.memory = workloads::serving_memory(
       scenario.replica, times.pass(), static_cast<double>(scenario.machine.device.memory().value()), scenario.limits);

@@ -43,7 +43,5 @@ struct ServingStudy {
 
 /// Throws sim::UserError where weights do not fit or a trace cannot be read.
 ServingStudy study_serving(const scenarios::ServingScenario& scenario);
-/// The kernels of the scenario's engine on its device, by the documents that ship.
-calibration::ServingKernels serving_kernels_of(const calibration::DeviceProfile& device, calibration::Engine engine);
 
 }  // namespace orrery::tools

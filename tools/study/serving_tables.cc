@@ -150,8 +150,9 @@ std::vector<std::string> points_scenarios(const TableFile& t, std::size_t row, S
   c.gpus = c.tensor * c.pipeline * c.attention_data;
   const auto concurrency = static_cast<std::int64_t>(t.needed(row, "concurrency", 1));
   const std::int64_t fewest = std::max<std::int64_t>(concurrency, 1);
-  c.traffic = fmt::format("concurrency: {}, requests: {}, warmup: {}, input: {}, output: {}, length_ratio: {}",
-                          concurrency, 10 * fewest, 2 * fewest, whole_at(t, row, "isl", 1), whole_at(t, row, "osl", 1),
+  // Warm-ups are over before the benchmark begins, so that its first prompts come all at once.
+  c.traffic = fmt::format("concurrency: {}, requests: {}, input: {}, output: {}, length_ratio: {}", concurrency,
+                          10 * fewest, whole_at(t, row, "isl", 1), whole_at(t, row, "osl", 1),
                           t.number(row, "length_ratio", 0.01).value_or(1));
   return {yaml_of(out.id, c)};
 }

@@ -14,8 +14,6 @@ using calibration::Streaming;
 
 /// Rows beyond which the device's clock is that of a loaded one.
 constexpr double kManyRows = 512;
-/// Tokens between nodes of the table of layers, beyond the captured sizes.
-constexpr std::int64_t kFarStep = 16;
 /// Between nodes of the grid of keys; finer where windows bend what is linear otherwise.
 constexpr double kGridRatio = 1.2, kFineRatio = 1.03;
 constexpr std::int64_t kMostKeys = std::int64_t{1} << 40;
@@ -218,10 +216,7 @@ double IterationTimes::layers_at(std::int64_t rows) {
   };
   const std::int64_t padded = replica_.engine.padded(rows);
   if (padded > 0) return look(layers_, padded, padded, true);
-  const std::int64_t node = rows / kFarStep;
-  const double low = look(layers_far_, node, std::max<std::int64_t>(1, node * kFarStep), false);
-  const double high = look(layers_far_, node + 1, (node + 1) * kFarStep, false);
-  return low + (high - low) * as_real(rows - node * kFarStep) / as_real(kFarStep);
+  return look(layers_far_, rows, rows, false);
 }
 
 double IterationTimes::head_at(std::int64_t sampled) {
