@@ -261,7 +261,7 @@ TEST_CASE("sub-rooms include only what is below them") {
       {"workloads/campaign/", {"sim/", "workloads/campaign/"}},  // runs over the times of steps, and knows no step
       {"workloads/queue/", {"sim/", "workloads/queue/"}},        // as do queues
       {"tools/report/", tools({"report/", "validation."})},
-      {"tools/study/", tools({"report/", "validation.", "study/", "parallel."})},
+      {"tools/study/", tools({"report/", "validation.", "study/", "parallel.", "import/parse_json."})},
       {"tools/explain/", tools({"report/", "validation.", "study/", "parallel.", "explain/"})},
       {"tools/fit/", tools({"report/", "validation.", "study/", "parallel.", "fit/"})},
       {"tools/import/", tools({"import/"})},
