@@ -174,7 +174,7 @@ TEST_CASE("a record that is run gives the step that validate compares, to the la
   CHECK(ran > 100 / kOneRecordOf);
 }
 
-TEST_CASE("every record that is run gives the step that validate compares", "[.][every-row]") {
+TEST_CASE("every record that is run gives the step that validate compares", "[.][every-row][full-size]") {
   std::size_t ran = 0;
   for (const tools::ListedRecord& record : kept_records()) ran += runs_as_validated(record) ? 1 : 0;
   CHECK(ran == 2758);
