@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/paths.h"
+
 namespace orrery::tests {
 
 struct MeasuredSpan {
@@ -23,7 +25,7 @@ struct MeasuredPasses {
 using MeasuredPipeline = std::array<MeasuredPasses, 8>;
 
 inline std::filesystem::path measured_pipelines() {
-  return std::filesystem::path(ORRERY_SOURCE_DIR) / ".." / "shared" / "measured" / "pipeline-trace-8gpu.csv";
+  return std::filesystem::path(tests::kSourceDir) / ".." / "shared" / "measured" / "pipeline-trace-8gpu.csv";
 }
 
 /// By variant and iteration. Rows: variant, iteration, rank, index, start and end of a forward pass, start and end of a

@@ -6,14 +6,15 @@
 #include "calibration/measure/gpu_module.h"
 #include "calibration/measure/measurement_plan.h"
 #include "tests/catch.h"
+#include "tests/paths.h"
 
 using namespace orrery::calibration;
 
 namespace {
 
 GpuModule& emulated() {
-  ::setenv("ORRERY_GPU_LIBRARY_PATH", ORRERY_EMULATED_FOLDER, 1);
-  static GpuModule module(ORRERY_EMULATED_GPU);
+  ::setenv("ORRERY_GPU_LIBRARY_PATH", orrery::tests::kEmulatedFolder, 1);
+  static GpuModule module(orrery::tests::kEmulatedGpu);
   static const GpuFacts facts = module.open(0);
   static_cast<void>(facts);
   return module;

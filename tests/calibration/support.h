@@ -13,10 +13,11 @@
 #include "scenarios/origin.h"
 #include "scenarios/scenario.h"
 #include "sim/settings.h"
+#include "tests/paths.h"
 
 namespace orrery::calibration_test {
 
-inline std::string source(const std::string& path) { return std::string(ORRERY_SOURCE_DIR) + "/" + path; }
+inline std::string source(const std::string& path) { return std::string(tests::kSourceDir) + "/" + path; }
 
 inline std::vector<std::string> names_in(const std::string& folder) {
   std::vector<std::string> out;

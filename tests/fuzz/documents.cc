@@ -5,6 +5,7 @@
 #include "scenarios/scenario.h"
 #include "scenarios/yaml_text.h"
 #include "tests/fuzz/target.h"
+#include "tests/paths.h"
 #include "tools/fit/step_fit.h"
 #include "tools/report/milestones.h"
 #include "workloads/step/job_values.h"
@@ -153,7 +154,8 @@ std::vector<std::string> fit_seeds() {
       "description: a fit\nparameters:\n"
       "- {document: megatron-2023, key: software.kernel_issue, low: 1 us, high: 10 us, prior: 2 us, meaning: m}\n"
       "- {document: tomahawk4-200g, key: cluster.fabric.efficiency, low: 0.5, high: 1, start: 0.9}\n"
-      "rows:\n- {list: " ORRERY_SOURCE_DIR
+      "rows:\n- {list: " +
+      std::string(tests::kSourceDir) +
       "/tests/published/megascale.yaml}\nloss: robust\nhold_out: {by: rows, folds: 3}\nstarts: 1\n"};
 }
 std::vector<std::string> milestone_seeds() {

@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "scenarios/scenario.h"
+#include "tests/paths.h"
 
 namespace orrery::fuzz {
 
@@ -63,7 +64,7 @@ const Target& target_of(std::string_view name) {
 
 std::vector<std::string> inputs_of(const Target& target) {
   std::vector<std::string> inputs;
-  for (const fs::path& file : files_below(fs::path(ORRERY_SOURCE_DIR) / "tests/fuzz/corpus" / target.name))
+  for (const fs::path& file : files_below(fs::path(tests::kSourceDir) / "tests/fuzz/corpus" / target.name))
     inputs.push_back(contents(file));
   const std::vector<std::string> seeds = target.seeds();
   inputs.insert(inputs.end(), seeds.begin(), seeds.end());

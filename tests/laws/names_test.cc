@@ -8,6 +8,7 @@
 #include "scenarios/scenario.h"
 #include "sim/error.h"
 #include "tests/catch.h"
+#include "tests/paths.h"
 #include "tests/tools/program.h"
 #include "tools/explain/explain.h"
 #include "tools/validation.h"
@@ -27,7 +28,7 @@ constexpr std::size_t kOneIdOf = 4;
 
 const std::vector<tools::ListedRecord>& published() {
   static const std::vector<tools::ListedRecord> all =
-      tools::read_lists({std::string(ORRERY_SOURCE_DIR) + "/tests/published"});
+      tools::read_lists({std::string(tests::kSourceDir) + "/tests/published"});
   return all;
 }
 

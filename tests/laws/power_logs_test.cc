@@ -10,6 +10,7 @@
 
 #include "scenarios/scenario.h"
 #include "tests/catch.h"
+#include "tests/paths.h"
 #include "tests/skipped.h"
 #include "workloads/step/step.h"
 
@@ -70,7 +71,7 @@ const sim::Settings& log_named(const sim::Settings& logs, const std::string& id)
 }  // namespace
 
 TEST_CASE("nodes draw what MLPerf's power logs say, within 8 per cent in the mean") {
-  const std::string file = std::string(ORRERY_SOURCE_DIR) + "/../shared/reference/power.yaml";
+  const std::string file = std::string(tests::kSourceDir) + "/../shared/reference/power.yaml";
   if (!std::filesystem::exists(file)) {
     tests::skipped("no power logs beside the source tree: watts of nodes are not compared");
     return;
@@ -98,7 +99,7 @@ TEST_CASE("nodes draw what MLPerf's power logs say, within 8 per cent in the mea
 TEST_CASE("the limit of 500 W, and no factor, is what makes TorchTitan's H100 slower than others") {
   // Sharded data parallelism of an 8B model, where little but kernels counts. What kernels lose beside collectives was
   // fitted on some of these rows, with other energies; the limit was not.
-  const std::string list = std::string(ORRERY_SOURCE_DIR) + "/tests/published/torchtitan.yaml";
+  const std::string list = std::string(tests::kSourceDir) + "/tests/published/torchtitan.yaml";
   for (const char* id : {"titan-8b-8gpu-fsdp-bf16", "titan-8b-8gpu-fsdp-compile-bf16", "titan-8b-8gpu-fsdp-compile-fp8",
                          "titan-8b-128gpu-fsdp-compile-bf16", "titan-8b-128gpu-fsdp-compile-fp8"}) {
     const auto error = [&](const char* limit) {

@@ -13,6 +13,7 @@
 #include "scenarios/yaml_text.h"
 #include "tests/catch.h"
 #include "tests/laws/tree.h"
+#include "tests/paths.h"
 #include "tests/skipped.h"
 #include "tools/explain/like_rows.h"
 #include "tools/parallel.h"
@@ -36,7 +37,7 @@ std::vector<tools::ListedRecord> kept_records() {
   std::vector<tools::ListedRecord> out;
   std::set<std::string> lists;
   std::size_t seen = 0;
-  for (tools::ListedRecord& record : tools::read_lists({std::string(ORRERY_SOURCE_DIR) + "/tests/published"})) {
+  for (tools::ListedRecord& record : tools::read_lists({std::string(tests::kSourceDir) + "/tests/published"})) {
     if (lists.insert(record.list).second || seen % kOneRecordOf == 0) out.push_back(std::move(record));
     ++seen;
   }
@@ -67,7 +68,7 @@ const tools::ValidationRow& row(std::string_view id) {
 /// Whether the record could be simulated; checks that it is run as it is validated.
 bool runs_as_validated(const tools::ListedRecord& record) {
   const std::string id = tools::record_id(record.settings);
-  const std::string file = std::string(ORRERY_SOURCE_DIR) + "/tests/published/" + record.list + ".yaml";
+  const std::string file = std::string(tests::kSourceDir) + "/tests/published/" + record.list + ".yaml";
   for (const tools::ValidationRow& r : rows()) {
     if (r.list != record.list || r.id != id || r.status == tools::RowStatus::error) continue;
     INFO(record.list << " " << id);
@@ -155,7 +156,7 @@ TEST_CASE("every row of the sources' tables is there, under a citation, and ever
   std::set<std::string> noted;
   for (const tools::ListNote& note : tools::list_notes()) noted.insert(note.list);
   for (const auto& [list, count] : lists) {
-    const std::string text = laws::fs::path(ORRERY_SOURCE_DIR) / "tests/published" / (list + ".yaml");
+    const std::string text = laws::fs::path(tests::kSourceDir) / "tests/published" / (list + ".yaml");
     std::string first;
     std::ifstream file(text);
     std::getline(file >> std::ws, first);
@@ -191,7 +192,7 @@ TEST_CASE("lists that nobody had looked at have figures of their first day", "[f
 
 TEST_CASE("rows whose state is unknown are rows of the lists") {
   std::set<std::string> ids;
-  for (const tools::ListedRecord& record : tools::read_lists({std::string(ORRERY_SOURCE_DIR) + "/tests/published"}))
+  for (const tools::ListedRecord& record : tools::read_lists({std::string(tests::kSourceDir) + "/tests/published"}))
     ids.insert(tools::record_id(record.settings));
   CHECK(tools::state_unknown().size() == 126);
   for (const std::string& id : tools::state_unknown()) CHECK(ids.count(id) == 1);
@@ -227,7 +228,7 @@ TEST_CASE("notes and fitted marks name lists and records that exist") {
 
 TEST_CASE("docs/scoreboard.md holds the summary that tools/scoreboard writes", "[full-size]") {
   std::ostringstream text;
-  text << std::ifstream(std::string(ORRERY_SOURCE_DIR) + "/docs/scoreboard.md", std::ios::binary).rdbuf();
+  text << std::ifstream(std::string(tests::kSourceDir) + "/docs/scoreboard.md", std::ios::binary).rdbuf();
   std::ostringstream summary;
   tools::Beside beside{tools::list_notes(), tools::first_figures(), tools::state_unknown(), {}};
   const tools::Coverage coverage = tools::coverage_of(tools::known_rows(rows()));
@@ -274,7 +275,7 @@ TEST_CASE("the intervals of run --explain hold about as many published rows as t
 }
 
 TEST_CASE("where the lists that these were taken from lie beside the checkout, the records are theirs") {
-  const laws::fs::path shared = laws::fs::path(ORRERY_SOURCE_DIR).parent_path() / "shared" / "published";
+  const laws::fs::path shared = laws::fs::path(tests::kSourceDir).parent_path() / "shared" / "published";
   if (!laws::fs::is_directory(shared)) {
     tests::skipped("no shared lists of published rows beside the source tree: the kept records are not compared");
     return;
@@ -283,7 +284,7 @@ TEST_CASE("where the lists that these were taken from lie beside the checkout, t
   const auto named = [](const tools::ListedRecord& record) {
     return record.list + "#" + tools::record_id(record.settings);
   };
-  for (const tools::ListedRecord& record : tools::read_lists({std::string(ORRERY_SOURCE_DIR) + "/tests/published"}))
+  for (const tools::ListedRecord& record : tools::read_lists({std::string(tests::kSourceDir) + "/tests/published"}))
     kept[named(record)].insert(scenarios::yaml_text(record.settings));
   std::size_t compared = 0;
   for (const tools::ListedRecord& record : tools::read_lists({shared.string()})) {

@@ -2,6 +2,7 @@
 #include "scenarios/scenario.h"
 #include "tests/catch.h"
 #include "tests/laws/tree.h"
+#include "tests/paths.h"
 #include "tools/commands.h"
 
 using namespace orrery;
@@ -22,7 +23,7 @@ TEST_CASE("every shipped scenario loads, and is named as its file") {
     INFO(file.path);
     ++count;
     const scenarios::Scenario scenario =
-        scenarios::load_scenario(scenarios::read_scenario(std::string(ORRERY_SOURCE_DIR) + "/" + file.path));
+        scenarios::load_scenario(scenarios::read_scenario(std::string(tests::kSourceDir) + "/" + file.path));
     CHECK(scenario.id + ".yaml" == file.path.substr(std::string("scenarios/").size()));
     CHECK_FALSE(scenario.job.description.empty());
   }
@@ -34,7 +35,7 @@ TEST_CASE("every published table names shipped scenarios and cites its sources")
   for (const laws::SourceFile& file : laws::source_files()) {
     if (!in_folder(file, "scenarios/reproduce/")) continue;
     INFO(file.path);
-    const sim::Settings table = scenarios::read_yaml(std::string(ORRERY_SOURCE_DIR) + "/" + file.path);
+    const sim::Settings table = scenarios::read_yaml(std::string(tests::kSourceDir) + "/" + file.path);
     if (const sim::Settings* curves = table.find("curves")) {
       for (const sim::Settings& curve : curves->items()) CHECK(curve.at("source").text().size() > 20);
       continue;
@@ -53,12 +54,12 @@ TEST_CASE("every published table names shipped scenarios and cites its sources")
         const sim::Settings* scenario = row.find("scenario");
         if (scenario == nullptr || scenario->is_mapping()) continue;
         const std::string name = "/scenarios/" + scenario->text() + ".yaml";
-        CHECK(laws::fs::is_regular_file(std::string(ORRERY_SOURCE_DIR) + name));
+        CHECK(laws::fs::is_regular_file(std::string(tests::kSourceDir) + name));
       }
       continue;
     }
     if (const sim::Settings* list = table.find("list")) {
-      CHECK(laws::fs::is_regular_file(std::string(ORRERY_SOURCE_DIR) + "/tests/published/" + list->text() + ".yaml"));
+      CHECK(laws::fs::is_regular_file(std::string(tests::kSourceDir) + "/tests/published/" + list->text() + ".yaml"));
       CHECK(table.at("source").text().size() > 20);
       continue;
     }
@@ -67,7 +68,7 @@ TEST_CASE("every published table names shipped scenarios and cites its sources")
     if (trainings != nullptr) {
       for (const sim::Settings& training : trainings->items()) {
         const std::string scenario = training.at("scenario").text();
-        CHECK(laws::fs::is_regular_file(std::string(ORRERY_SOURCE_DIR) + "/" + scenario.substr(0, scenario.find('#'))));
+        CHECK(laws::fs::is_regular_file(std::string(tests::kSourceDir) + "/" + scenario.substr(0, scenario.find('#'))));
         CHECK(training.at("source").text().size() > 20);
       }
       continue;
@@ -75,7 +76,7 @@ TEST_CASE("every published table names shipped scenarios and cites its sources")
     const sim::Settings* campaigns = table.find("campaigns");
     for (const sim::Settings& system : campaigns != nullptr ? campaigns->items() : table.at("systems").items()) {
       ++rows;
-      const std::string scenario = std::string(ORRERY_SOURCE_DIR) + "/scenarios/" + system.at("scenario").text();
+      const std::string scenario = std::string(tests::kSourceDir) + "/scenarios/" + system.at("scenario").text();
       CHECK(laws::fs::is_regular_file(scenario));
       CHECK(system.at("source").text().size() > 20);
     }
@@ -86,7 +87,7 @@ TEST_CASE("every published table names shipped scenarios and cites its sources")
 TEST_CASE("every command is one file of its name") {
   for (const tools::Command& command : tools::commands()) {
     INFO(command.name);
-    CHECK(laws::fs::is_regular_file(std::string(ORRERY_SOURCE_DIR) + "/tools/" + std::string(command.name) + ".cc"));
+    CHECK(laws::fs::is_regular_file(std::string(tests::kSourceDir) + "/tools/" + std::string(command.name) + ".cc"));
     CHECK_FALSE(command.summary.empty());
   }
 }

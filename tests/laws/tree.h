@@ -1,4 +1,4 @@
-// The source tree as the laws see it: text files, without what is built or hidden. Needs the macro ORRERY_SOURCE_DIR.
+// The source tree as the laws see it: text files, without what is built or hidden.
 #pragma once
 
 #include <algorithm>
@@ -7,6 +7,8 @@
 #include <sstream>
 #include <string>
 #include <vector>
+
+#include "tests/paths.h"
 
 namespace orrery::laws {
 
@@ -24,7 +26,7 @@ struct SourceFile {
 /// Every text file of the rooms and of the root, in the order of their paths.
 inline std::vector<SourceFile> source_files() {
   std::vector<SourceFile> files;
-  const fs::path root = ORRERY_SOURCE_DIR;
+  const fs::path root = tests::kSourceDir;
   const auto add = [&](const fs::path& path) {
     SourceFile file;
     file.path = fs::relative(path, root).generic_string();

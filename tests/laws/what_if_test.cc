@@ -11,6 +11,7 @@
 
 #include "scenarios/scenario.h"
 #include "tests/catch.h"
+#include "tests/paths.h"
 #include "tools/parallel.h"
 #include "tools/study/curves.h"
 #include "tools/validation.h"
@@ -125,7 +126,7 @@ TEST_CASE("each step of MegaScale's ablation helps, and all of them as much as w
   // MFU of table 3, cumulative: baseline, parallel block, sliding window, overlap of tensor, pipeline and data traffic,
   // efficient operators, the rest, LAMB with three times the batch.
   const std::vector<double> measured{47.7, 52.3, 53.3, 55.5, 58.0, 59.5, 61.2, 62.3, 65.3};
-  const std::string file = std::string(ORRERY_SOURCE_DIR) + "/tests/published/megascale.yaml";
+  const std::string file = std::string(tests::kSourceDir) + "/tests/published/megascale.yaml";
   std::map<std::string, double> mfu;
   for (const sim::Settings& record : scenarios::read_records(file)) {
     if (tools::record_id(record).find("ablation") == std::string::npos) continue;

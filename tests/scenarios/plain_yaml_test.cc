@@ -9,6 +9,7 @@
 #include "sim/hash.h"
 #include "sim/text_file.h"
 #include "tests/catch.h"
+#include "tests/paths.h"
 #include "tests/scenarios/expect.h"
 
 using namespace orrery;
@@ -52,7 +53,7 @@ std::vector<std::string> shipped() {
   std::vector<std::string> files;
   for (const char* folder : {"scenarios", "calibration"}) {
     for (const auto& entry :
-         std::filesystem::recursive_directory_iterator(std::filesystem::path(ORRERY_SOURCE_DIR) / folder)) {
+         std::filesystem::recursive_directory_iterator(std::filesystem::path(tests::kSourceDir) / folder)) {
       if (entry.path().extension() == ".yaml") files.push_back(entry.path().string());
     }
   }

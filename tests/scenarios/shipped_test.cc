@@ -6,6 +6,7 @@
 #include <set>
 
 #include "tests/catch.h"
+#include "tests/paths.h"
 #include "tests/scenarios/expect.h"
 #include "tests/skipped.h"
 #include "workloads/model/token_flops.h"
@@ -160,7 +161,7 @@ TEST_CASE("every shipped device, fabric and software generation loads") {
 }
 
 TEST_CASE("published records load; what is not known is refused in one line") {
-  const fs::path folder = fs::path(ORRERY_SOURCE_DIR) / ".." / "shared" / "published";
+  const fs::path folder = fs::path(tests::kSourceDir) / ".." / "shared" / "published";
   if (!fs::is_directory(folder)) {
     orrery::tests::skipped("no published records beside the source tree");
     return;

@@ -5,6 +5,7 @@
 
 #include "scenarios/scenario.h"
 #include "tests/catch.h"
+#include "tests/paths.h"
 
 using namespace orrery;
 
@@ -32,7 +33,7 @@ sim::Settings again(const sim::Settings& document) {
 TEST_CASE("every shipped scenario, profile and list reads back as it was") {
   std::size_t files = 0;
   for (const char* folder : {"/scenarios", "/calibration", "/tests/published"}) {
-    for (const auto& entry : std::filesystem::recursive_directory_iterator(ORRERY_SOURCE_DIR + std::string(folder))) {
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(tests::kSourceDir + std::string(folder))) {
       if (entry.path().extension() != ".yaml") continue;
       INFO(entry.path().string());
       const sim::Settings document = scenarios::read_yaml(entry.path().string());

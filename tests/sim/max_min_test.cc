@@ -11,6 +11,7 @@
 #include "sim/engine.h"
 #include "sim/fair_sharing.h"
 #include "tests/catch.h"
+#include "tests/paths.h"
 #include "tests/reference/reference.h"
 #include "tests/sim/random_plan.h"
 #include "tests/skipped.h"
@@ -291,7 +292,7 @@ std::map<std::string, double> run_flows(const std::filesystem::path& paths) {
 
 TEST_CASE("published flow cases") {
   // Two independent solvers agree on these to 2.4e-7; their authors ask for 1e-6.
-  const std::filesystem::path folder = std::filesystem::path(ORRERY_SOURCE_DIR) / "../shared/reference/maxmin";
+  const std::filesystem::path folder = std::filesystem::path(tests::kSourceDir) / "../shared/reference/maxmin";
   if (!std::filesystem::exists(folder)) {
     tests::skipped("no max-min reference cases beside the source tree");
     return;

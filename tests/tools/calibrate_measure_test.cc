@@ -11,6 +11,7 @@
 #include "calibration/measure/journal.h"
 #include "sim/error.h"
 #include "tests/catch.h"
+#include "tests/paths.h"
 #include "tests/skipped.h"
 #include "tests/tools/program.h"
 #include "tests/tools/refused.h"
@@ -35,7 +36,7 @@ class Environment {
 };
 
 Outcome calibrate(const Folder& folder, std::vector<std::string> more = {}) {
-  std::vector<std::string> arguments{"calibrate", "--module", ORRERY_FAKE_GPU,
+  std::vector<std::string> arguments{"calibrate", "--module", tests::kFakeGpu,
                                      "--quick",   "--out",    folder.file("p.yaml")};
   arguments.insert(arguments.end(), more.begin(), more.end());
   return tests::orrery(arguments);
@@ -146,7 +147,7 @@ TEST_CASE("--minutes begins nothing that would end later, fits what there is, an
 TEST_CASE("Ctrl-C keeps what is finished") {
   const Folder folder;
   const Environment slow("ORRERY_FAKE_SLOW_MS", "20");
-  std::string program = ORRERY_BINARY, module = ORRERY_FAKE_GPU, out = folder.file("p.yaml");
+  std::string program = tests::kProgram, module = tests::kFakeGpu, out = folder.file("p.yaml");
   std::string words[] = {"calibrate", "--module", "--quick", "--out"};
   char* argv[] = {program.data(),  words[0].data(), words[1].data(), module.data(),
                   words[2].data(), words[3].data(), out.data(),      nullptr};
@@ -169,7 +170,7 @@ TEST_CASE("Ctrl-C keeps what is finished") {
 }
 
 TEST_CASE("--verify checks each kernel and prints its error") {
-  const Outcome outcome = tests::orrery({"calibrate", "--module", ORRERY_FAKE_GPU, "--verify"});
+  const Outcome outcome = tests::orrery({"calibrate", "--module", tests::kFakeGpu, "--verify"});
   CHECK(outcome.status == 1);  // the fake runs out of memory with lamb
   CHECK(outcome.out.find("attention backward bfloat16") != std::string::npos);
   CHECK(outcome.out.find("1.00e-03") != std::string::npos);
@@ -179,8 +180,8 @@ TEST_CASE("--verify checks each kernel and prints its error") {
 TEST_CASE("what measuring refuses") {
   const Folder folder;
   check_refused(calibrate(folder, {"--device", "2"}), "--device: got 2, expected 0 to 1");
-  check_refused(tests::orrery({"calibrate", "--module", ORRERY_FAKE_GPU, "--out", folder.file("no/p.yaml")}), "p.yaml");
-  check_refused(tests::orrery({"calibrate", "--module", ORRERY_FAKE_GPU, "--out", folder.file("p.txt")}), ".yaml");
+  check_refused(tests::orrery({"calibrate", "--module", tests::kFakeGpu, "--out", folder.file("no/p.yaml")}), "p.yaml");
+  check_refused(tests::orrery({"calibrate", "--module", tests::kFakeGpu, "--out", folder.file("p.txt")}), ".yaml");
   check_refused(tests::orrery({"calibrate", "--module", folder.write("m.so", "no"), "--out", folder.file("p.yaml")}),
                 "cannot be loaded");
   const Environment none("ORRERY_FAKE_NONE", "1");
@@ -190,16 +191,16 @@ TEST_CASE("what measuring refuses") {
 
 TEST_CASE("the modules of this build load, and say so where there is no GPU") {
   std::vector<std::string> modules;
-#if defined(ORRERY_CUDA_MODULE)
-  modules.emplace_back(ORRERY_CUDA_MODULE);
-#else
-  tests::skipped("built without nvcc, so the CUDA module is neither compiled nor loaded");
-#endif
-#if defined(ORRERY_HIP_MODULE)
-  modules.emplace_back(ORRERY_HIP_MODULE);
-#else
-  tests::skipped("built without hipcc, so the HIP module is neither compiled nor loaded");
-#endif
+  if (tests::kCudaModule != nullptr) {
+    modules.emplace_back(tests::kCudaModule);
+  } else {
+    tests::skipped("built without nvcc, so the CUDA module is neither compiled nor loaded");
+  }
+  if (tests::kHipModule != nullptr) {
+    modules.emplace_back(tests::kHipModule);
+  } else {
+    tests::skipped("built without hipcc, so the HIP module is neither compiled nor loaded");
+  }
   for (const std::string& path : modules) {
     INFO(path);
     const Folder folder;

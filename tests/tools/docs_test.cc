@@ -13,6 +13,7 @@
 
 #include "scenarios/schema.h"
 #include "tests/catch.h"
+#include "tests/paths.h"
 #include "tests/skipped.h"
 #include "tests/tools/program.h"
 #include "tools/columns.h"
@@ -29,7 +30,7 @@ namespace fs = std::filesystem;
 
 std::vector<fs::path> documents() {
   std::vector<fs::path> files;
-  for (const auto& entry : fs::directory_iterator(fs::path(ORRERY_SOURCE_DIR) / "docs")) {
+  for (const auto& entry : fs::directory_iterator(fs::path(tests::kSourceDir) / "docs")) {
     if (entry.path().extension() == ".md") files.push_back(entry.path());
   }
   std::sort(files.begin(), files.end());
@@ -58,7 +59,7 @@ struct Shell {
 /// Runs a script in `folder` with the program on its path.
 Shell shell(const Folder& folder, const std::string& script, const char* interpreter = "bash -e") {
   const std::string file = folder.write("script", script), out = folder.file("script.out");
-  const std::string program = fs::path(ORRERY_BINARY).parent_path().string();
+  const std::string program = fs::path(tests::kProgram).parent_path().string();
   const int status = std::system(fmt::format("cd '{}' && PATH='{}':\"$PATH\" {} '{}' > '{}' 2>&1",
                                              folder.path().string(), program, interpreter, file, out)
                                      .c_str());
@@ -127,7 +128,7 @@ void check_csv(const std::string& command, const std::string& text) {
 }  // namespace
 
 TEST_CASE("the README shows what advise prints first, it and the scoreboard the errors of the published steps") {
-  const std::string readme = tests::read_file(fs::path(ORRERY_SOURCE_DIR) / "README.md");
+  const std::string readme = tests::read_file(fs::path(tests::kSourceDir) / "README.md");
   INFO("run tools/readme_figures");
   const std::string said = tests::orrery({"advise", "gpt3-6.7b-h100", "--top", "1"}).out;
   const std::string first = said.substr(0, said.find("\n\n", said.find("\n\n") + 2));
@@ -139,7 +140,7 @@ TEST_CASE("the README shows what advise prints first, it and the scoreboard the 
                                                                   {"Megatron-LM", "| Megatron-LM, the same GPUs |"},
                                                                   {"Eos", "| Eos, 10752 H100 |"},
                                                                   {"Eos + validation", "| Eos with its share"}};
-  const std::string scoreboard = tests::read_file(fs::path(ORRERY_SOURCE_DIR) / "docs/scoreboard.md");
+  const std::string scoreboard = tests::read_file(fs::path(tests::kSourceDir) / "docs/scoreboard.md");
   for (const json& row : table["rows"]) {
     const auto named =
         std::find_if(names.begin(), names.end(), [&](const auto& n) { return row["system"] == n.first; });
@@ -167,7 +168,7 @@ void add_errors(const json& part, std::vector<double>& errors) {
 }  // namespace
 
 TEST_CASE("the scoreboard names every table that has errors, with those that it has", "[full-size]") {
-  const std::string scoreboard = tests::read_file(fs::path(ORRERY_SOURCE_DIR) / "docs/scoreboard.md");
+  const std::string scoreboard = tests::read_file(fs::path(tests::kSourceDir) / "docs/scoreboard.md");
   INFO("run tools/scoreboard");
   std::size_t named = 0, with_errors = 0;
   for (std::size_t at = 0; (at = scoreboard.find("\n| `", at + 1)) != std::string::npos;) ++named;
@@ -191,7 +192,7 @@ TEST_CASE("the scoreboard names every table that has errors, with those that it 
 }
 
 TEST_CASE("the tutorial's steps are those that its commands print, within 3 %") {
-  const std::string text = tests::read_file(fs::path(ORRERY_SOURCE_DIR) / "docs/tutorial.md");
+  const std::string text = tests::read_file(fs::path(tests::kSourceDir) / "docs/tutorial.md");
   const std::size_t begin = text.find("<<'YAML'\n") + 9;
   const Folder folder;
   const std::string job = folder.write("job.yaml", text.substr(begin, text.find("YAML\n", begin) - begin));
@@ -233,8 +234,8 @@ TEST_CASE("the documents make a site, whose links lead somewhere and whose searc
     return;
   }
   const Folder folder;
-  const std::string tool = std::string(ORRERY_SOURCE_DIR) + "/tools/site";
-  const Shell made = shell(folder, fmt::format("'{}' '{}' site", tool, ORRERY_BINARY));
+  const std::string tool = std::string(tests::kSourceDir) + "/tools/site";
+  const Shell made = shell(folder, fmt::format("'{}' '{}' site", tool, tests::kProgram));
   INFO(made.out);
   REQUIRE(made.status == 0);
   for (const char* page : {"index", "scenario", "commands", "gallery", "howto"})
@@ -279,8 +280,8 @@ TEST_CASE("the documents name only commands and options that there are") {
 }
 
 TEST_CASE("the picture of the path of data is the one that its source draws") {
-  const std::string dot = tests::read_file(fs::path(ORRERY_SOURCE_DIR) / "docs/path.dot");
-  const std::string svg = tests::read_file(fs::path(ORRERY_SOURCE_DIR) / "docs/path.svg");
+  const std::string dot = tests::read_file(fs::path(tests::kSourceDir) / "docs/path.dot");
+  const std::string svg = tests::read_file(fs::path(tests::kSourceDir) / "docs/path.svg");
   const std::regex label(R"re(label="([^"]+)")re");
   std::size_t labels = 0;
   for (std::sregex_iterator at(dot.begin(), dot.end(), label), end; at != end; ++at, ++labels) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "tests/catch.h"
+#include "tests/paths.h"
 #include "tests/skipped.h"
 #include "tests/tools/program.h"
 
@@ -18,7 +19,7 @@ namespace {
 class Fault {
  public:
   explicit Fault(const std::string& fault) {
-    ::setenv("LD_PRELOAD", ORRERY_FAULTS, 1);
+    ::setenv("LD_PRELOAD", tests::kFaults, 1);
     ::setenv("ORRERY_FAULT", fault.c_str(), 1);
   }
   ~Fault() {

@@ -9,6 +9,7 @@
 #include "scenarios/origin.h"
 #include "scenarios/scenario.h"
 #include "tests/catch.h"
+#include "tests/paths.h"
 #include "tests/tools/program.h"
 #include "tools/fit/step_fit.h"
 #include "workloads/step/step.h"
@@ -106,7 +107,7 @@ TEST_CASE("no file changes unless asked; asked, the value is written in place an
   rows(folder);
   // A home of its own, so that the rows are marked there.
   const Folder home;
-  const std::string tree = ORRERY_SOURCE_DIR;
+  const std::string tree = tests::kSourceDir;
   for (const char* part : {"calibration/profiles", "calibration/software", "scenarios"}) {
     tests::fs::create_directories(home.path() / part);
     tests::fs::copy(tests::fs::path(tree) / part, home.path() / part, tests::fs::copy_options::recursive);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tests/catch.h"
+#include "tests/paths.h"
 #include "tests/skipped.h"
 #include "tests/tools/program.h"
 #include "tests/tools/refused.h"
@@ -155,7 +156,7 @@ TEST_CASE("a bad table of flows is refused with its place") {
 }
 
 TEST_CASE("cases with known answers, where they lie beside the tree") {
-  const std::filesystem::path cases = std::filesystem::path(ORRERY_SOURCE_DIR) / ".." / "shared/reference/maxmin";
+  const std::filesystem::path cases = std::filesystem::path(tests::kSourceDir) / ".." / "shared/reference/maxmin";
   if (!std::filesystem::is_directory(cases)) {
     tests::skipped("no max-min reference cases beside the source tree");
     return;

@@ -8,6 +8,7 @@
 
 #include "sim/error.h"
 #include "tests/catch.h"
+#include "tests/paths.h"
 #include "tests/tools/program.h"
 #include "tools/explain/like_rows.h"
 #include "tools/import/import.h"
@@ -158,7 +159,7 @@ TEST_CASE("a table of rows with an open quote, or with figures that are none, is
     return refusal([&] { tools::read_known_rows(folder.write("rows.csv", text)); });
   };
   CHECK(says(rows("\"list,id\n"), "rows.csv:1:0"));
-  const std::string known = tests::read_file(std::string(ORRERY_SOURCE_DIR) + "/scenarios/published/residuals.csv");
+  const std::string known = tests::read_file(std::string(tests::kSourceDir) + "/scenarios/published/residuals.csv");
   const std::string head = known.substr(0, known.find('\n') + 1);
   const std::size_t within = known.find(",384,");  // a row of 384 GPUs
   REQUIRE(within != std::string::npos);

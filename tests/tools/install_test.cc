@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "tests/catch.h"
+#include "tests/paths.h"
 #include "tests/tools/program.h"
 
 using namespace orrery;
@@ -31,8 +32,8 @@ Ran sh(const Folder& folder, const std::string& command) {
 TEST_CASE("an installed tree: the program finds its data, manual and completions lie where they belong") {
   const Folder folder;
   const std::string root = folder.file("usr");
-  const Ran installed = sh(folder, fmt::format("'{}' --install '{}' --prefix '{}' --component program", ORRERY_CMAKE,
-                                               ORRERY_BUILD_DIR, root));
+  const Ran installed = sh(folder, fmt::format("'{}' --install '{}' --prefix '{}' --component program", tests::kCmake,
+                                               tests::kBuildDir, root));
   INFO(installed.out);
   REQUIRE(installed.status == 0);
   const Ran run = sh(folder, fmt::format("cd / && '{}/bin/orrery' run gpt3-6.7b-h100", root));
@@ -43,7 +44,7 @@ TEST_CASE("an installed tree: the program finds its data, manual and completions
     return text.substr(std::min(text.find("Time and rates"), text.size()));
   };
   CHECK(answer(run.out).size() > 100);
-  CHECK(answer(run.out) == answer(sh(folder, fmt::format("cd / && '{}' run gpt3-6.7b-h100", ORRERY_BINARY)).out));
+  CHECK(answer(run.out) == answer(sh(folder, fmt::format("cd / && '{}' run gpt3-6.7b-h100", tests::kProgram)).out));
   CHECK(fs::exists(root + "/share/orrery/calibration/profiles/h100-sxm-80gb.yaml"));
   CHECK(fs::exists(root + "/share/man/man1/orrery-run.1.gz"));
   CHECK(fs::exists(root + "/share/man/man5/orrery-scenario.5.gz"));
@@ -64,8 +65,8 @@ TEST_CASE("a program of its own finds the installed library, links it and runs")
   const Folder folder;
   const std::string root = folder.file("usr"), build = folder.file("build");
   for (const char* component : {"program", "library"}) {
-    const Ran installed = sh(folder, fmt::format("'{}' --install '{}' --prefix '{}' --component {}", ORRERY_CMAKE,
-                                                 ORRERY_BUILD_DIR, root, component));
+    const Ran installed = sh(folder, fmt::format("'{}' --install '{}' --prefix '{}' --component {}", tests::kCmake,
+                                                 tests::kBuildDir, root, component));
     INFO(installed.out);
     REQUIRE(installed.status == 0);
   }
@@ -73,7 +74,7 @@ TEST_CASE("a program of its own finds the installed library, links it and runs")
   const Ran built =
       sh(folder, fmt::format("'{0}' -S '{1}/docs/example' -B '{2}' -G '{3}' -DCMAKE_CXX_COMPILER='{4}' "
                              "-DCMAKE_PREFIX_PATH='{5}' && '{0}' --build '{2}'",
-                             ORRERY_CMAKE, ORRERY_SOURCE_DIR, build, ORRERY_GENERATOR, ORRERY_CXX_COMPILER, root));
+                             tests::kCmake, tests::kSourceDir, build, tests::kGenerator, tests::kCxxCompiler, root));
   INFO(built.out);
   REQUIRE(built.status == 0);
   const Ran run = sh(folder, fmt::format("cd / && ORRERY_HOME='{}/share/orrery' '{}/layouts'", root, build));

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "tests/catch.h"
+#include "tests/paths.h"
 #include "tests/tools/program.h"
 #include "tools/parallel.h"
 #include "tools/study/best_first.h"
@@ -107,7 +108,7 @@ std::vector<Study> studies(const Folder& folder) {
                                        "--jobs", "2"};
   const std::vector<std::string> search{"search", few, "--top", "3", "--json", best, "--resume", notes, "--jobs", "2"};
   const std::vector<std::string> campaign{"campaign", weeks, "--seeds", "200", "--json", ends, "--report", page};
-  const std::vector<std::string> calibrate{"calibrate", "--module", ORRERY_FAKE_GPU, "--quick", "--out", profile};
+  const std::vector<std::string> calibrate{"calibrate", "--module", tests::kFakeGpu, "--quick", "--out", profile};
   return {{"sweep", with(sweep, {"--csv", table}), with(sweep, {"--resume", table}), {table}, table},
           {"search", search, search, {best}, notes},
           {"campaign", campaign, campaign, {ends, page}, ""},

@@ -1,6 +1,6 @@
 // Do several ranks of mpirun make the table that one process makes, and does a rank that is killed lose nothing that
 // was finished? Only in builds with MPI; others say so.
-#ifndef ORRERY_MPIRUN
+#ifndef ORRERY_MPI
 
 #include "tests/catch.h"
 #include "tests/skipped.h"
@@ -20,6 +20,7 @@ TEST_CASE("several ranks of mpirun are not of this build") {
 #include <thread>
 
 #include "tests/catch.h"
+#include "tests/paths.h"
 #include "tests/tools/program.h"
 
 using namespace orrery;
@@ -38,9 +39,9 @@ pid_t spawn_ranks(int ranks, std::vector<std::string> arguments, const std::vect
   ::setenv("ASAN_OPTIONS", "detect_leaks=0", 1);
   std::vector<std::string> all{"-n", std::to_string(ranks)};
   all.insert(all.end(), options.begin(), options.end());
-  all.emplace_back(ORRERY_BINARY);
+  all.emplace_back(tests::kProgram);
   all.insert(all.end(), arguments.begin(), arguments.end());
-  return tests::spawn_orrery(all, ORRERY_MPIRUN);
+  return tests::spawn_orrery(all, tests::kMpirun);
 }
 
 int status_of(pid_t child) {

@@ -10,6 +10,7 @@
 
 #include "sim/error.h"
 #include "tests/catch.h"
+#include "tests/paths.h"
 #include "tests/tools/program.h"
 #include "tests/tools/refused.h"
 #include "tools/command_tree.h"
@@ -183,7 +184,7 @@ TEST_CASE("a scenario comes from standard input where it is called -") {
   for (const char* command : {"run - --json -", "traffic -", "plan -", "compare eos-gpt3-175b - --json -"}) {
     INFO(command);
     const std::string out = folder.file("out");
-    const std::string line = std::string("'") + ORRERY_BINARY + "' " + command + " > '" + out + "'";
+    const std::string line = std::string("'") + tests::kProgram + "' " + command + " > '" + out + "'";
     CHECK(std::system(("cat '" + file + "' | " + line).c_str()) == 0);
     CHECK_FALSE(tests::read_file(out).empty());
     CHECK(std::system((line + " 2> /dev/null < /dev/null").c_str()) == 2 << 8);

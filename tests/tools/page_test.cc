@@ -10,6 +10,7 @@
 
 #include "sim/error.h"
 #include "tests/catch.h"
+#include "tests/paths.h"
 #include "tests/skipped.h"
 #include "tests/tools/browser.h"
 #include "tests/tools/program.h"
@@ -218,7 +219,7 @@ TEST_CASE("reports of sweep, search, compare and validate are drawn") {
   check_page(made({"compare", scenario, second}, "compare.html"),
              {"time of a step", "small instead of small", "Memory per GPU", "Traffic per rank",
               "timeline of the pipeline, one row per stage, of small"});
-  const std::string list = std::string(ORRERY_SOURCE_DIR) + "/tests/published/megascale.yaml";
+  const std::string list = std::string(tests::kSourceDir) + "/tests/published/megascale.yaml";
   check_page(made({"validate", list}, "validate.html"), {"Error by list"});
 }
 
@@ -349,7 +350,7 @@ TEST_CASE("the front is what no other point beats") {
 TEST_CASE("a report that cannot be written is refused before the simulation, in one line") {
   const Folder folder;
   const std::string scenario = folder.write("case.yaml", tests::small_scenario());
-  const std::string list = std::string(ORRERY_SOURCE_DIR) + "/tests/published/megascale.yaml";
+  const std::string list = std::string(tests::kSourceDir) + "/tests/published/megascale.yaml";
   const std::vector<std::vector<std::string>> commands = {{"run", scenario},
                                                           {"sweep", scenario, "--vary", "batch.micro=1,2"},
                                                           {"search", scenario},

@@ -1,4 +1,4 @@
-// Runs the built program as a user does, and keeps what it says. Needs the macro ORRERY_BINARY.
+// Runs the built program as a user does, and keeps what it says.
 #pragma once
 
 #include <fcntl.h>
@@ -12,6 +12,8 @@
 #include <sstream>
 #include <string>
 #include <vector>
+
+#include "tests/paths.h"
 
 extern char** environ;
 
@@ -59,7 +61,7 @@ struct Outcome {
 inline Outcome orrery(std::vector<std::string> arguments, const std::string& stdout_file = {}) {
   const Folder folder;
   const std::string out = stdout_file.empty() ? folder.file("out") : stdout_file, err = folder.file("err");
-  std::string program = ORRERY_BINARY;
+  std::string program = tests::kProgram;
   std::vector<char*> argv{program.data()};
   for (std::string& argument : arguments) argv.push_back(argument.data());
   argv.push_back(nullptr);
@@ -81,7 +83,7 @@ inline Outcome orrery(std::vector<std::string> arguments, const std::string& std
 }
 
 /// Starts the program, or `program`, without waiting for it; what it prints is dropped. 0 when it cannot be started.
-inline pid_t spawn_orrery(std::vector<std::string> arguments, std::string program = ORRERY_BINARY) {
+inline pid_t spawn_orrery(std::vector<std::string> arguments, std::string program = tests::kProgram) {
   std::vector<char*> argv{program.data()};
   for (std::string& argument : arguments) argv.push_back(argument.data());
   argv.push_back(nullptr);

@@ -7,6 +7,7 @@
 
 #include "scenarios/scenario.h"
 #include "tests/catch.h"
+#include "tests/paths.h"
 #include "tests/tools/program.h"
 #include "tools/report/grid.h"
 #include "tools/study/figure_table.h"
@@ -43,7 +44,7 @@ TEST_CASE("tables of records put the published figure beside the prediction of t
   CHECK(row["cells"][0]["published"] == 1.241);
   CHECK(row["cells"][1]["published"] == 59);
   const json korthikanti = table("korthikanti-table5");
-  const std::string file = std::string(ORRERY_SOURCE_DIR) + "/tests/published/korthikanti.yaml";
+  const std::string file = std::string(tests::kSourceDir) + "/tests/published/korthikanti.yaml";
   for (const json& line : korthikanti["rows"]) {
     const Outcome run = tests::orrery({"run", file + "#" + line["id"].get<std::string>(), "--json", "-"});
     INFO(run.err);

@@ -15,6 +15,7 @@
 #include "scenarios/library.h"
 #include "scenarios/scenario.h"
 #include "tests/catch.h"
+#include "tests/paths.h"
 #include "tests/skipped.h"
 #include "tests/workloads/example.h"
 #include "workloads/collectives/collective.h"
@@ -25,7 +26,7 @@ using namespace orrery::workloads;
 namespace {
 
 std::filesystem::path measured(const std::string& file) {
-  return std::filesystem::path(ORRERY_SOURCE_DIR) / ".." / "shared" / "measured" / file;
+  return std::filesystem::path(tests::kSourceDir) / ".." / "shared" / "measured" / file;
 }
 
 bool lacks(const std::string& file) {

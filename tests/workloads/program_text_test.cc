@@ -9,6 +9,7 @@
 
 #include "scenarios/scenario.h"
 #include "tests/catch.h"
+#include "tests/paths.h"
 #include "workloads/step/step_plan.h"
 
 using namespace orrery;
@@ -18,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const fs::path kGolden = fs::path(ORRERY_SOURCE_DIR) / "tests" / "golden";
+const fs::path kGolden = fs::path(tests::kSourceDir) / "tests" / "golden";
 
 /// The file without its comments.
 std::string golden(const fs::path& file) {
