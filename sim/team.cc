@@ -3,13 +3,15 @@
 
 #include <utility>
 
+#include "sim/processors.h"
+
 namespace orrery::sim {
 
 namespace {
 
 /// Looks at a number, some 50 ns each, before sleep: what an instant is shared out in takes up to a millisecond, and to
 /// be woken may take a tenth of that. Where threads outnumber processors, who waits has the processor of one who works.
-int patience_of(std::uint32_t members) { return members <= std::thread::hardware_concurrency() ? 20000 : 400; }
+int patience_of(std::uint32_t members) { return members <= processors() ? 20000 : 400; }
 
 void pause() {
 #if defined(__x86_64__)

@@ -13,6 +13,7 @@
 #include <mutex>
 #include <thread>
 
+#include "sim/processors.h"
 #include "tools/report/text.h"
 
 namespace orrery::tools {
@@ -65,7 +66,7 @@ InterruptGuard::~InterruptGuard() { ::signal(SIGINT, SIG_DFL); }
 
 bool InterruptGuard::interrupted() { return stop_asked.load(); }
 
-unsigned default_jobs() { return std::max(1u, std::thread::hardware_concurrency()); }
+unsigned default_jobs() { return sim::processors(); }
 
 std::vector<char> for_each_parallel(std::size_t count, unsigned jobs, const std::string& what,
                                     const std::function<void(std::size_t)>& work) {

@@ -11,6 +11,7 @@
 #include "scenarios/scenario.h"
 #include "scenarios/would_fit.h"
 #include "sim/error.h"
+#include "sim/processors.h"
 #include "tools/command_options.h"
 #include "tools/commands.h"
 #include "tools/explain/advice_text.h"
@@ -111,7 +112,8 @@ int run(const RunOptions& options) {
   const scenarios::Scenario scenario = scenarios::load_scenario(document);
   workloads::StepOptions step;
   step.full = step.whole_passes = options.ranks == "full";
-  step.threads = options.threads;
+  // The result is the same with fewer, and a thread without a processor of its own takes more time than it gives.
+  step.threads = std::min(options.threads, sim::processors());
   step.timelines = !options.trace.file.empty();
   step.stage_timelines = !options.report.empty();
   step.count_memory = true;
@@ -196,7 +198,8 @@ Action declare_run(CommandOptions app) {
                  "simulations at a time of --explain, --advise and --report (default: one per core)")
       .check(Range(1, 1024));
   app.add_option("--threads", options->threads,
-                 "with --ranks full: threads that simulate the one step together, with the same result (default 1)")
+                 "with --ranks full: threads that simulate the one step together, with the same result, no more of "
+                 "them than processors that this process may use (default 1)")
       .check(Range(1, 64));
   return [options] { return run(*options); };
 }

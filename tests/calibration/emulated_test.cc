@@ -41,7 +41,7 @@ Case streaming(const char* name, std::int64_t rows, std::int64_t columns) {
 
 }  // namespace
 
-TEST_CASE("every streaming kernel is right on an emulated device, at several lengths of a row") {
+TEST_CASE("every streaming kernel is right on an emulated device, at several lengths of a row", "[full-size]") {
   for (const PlannedCase& p : verification_plan(emulated().open(0))) {
     if (p.what.kind != CaseClass::streaming || p.what.m != 192) continue;  // once each
     const std::string name = p.what.name;

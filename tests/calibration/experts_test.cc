@@ -310,7 +310,8 @@ TEST_CASE("a layer whose tuner's file another one may have written does not coun
               "fp8_block,256,4096,2048,8,256,4,256,balanced,0.5\n") == std::vector<bool>{true, true});
 }
 
-TEST_CASE("published layers of experts are predicted within bounds, but for those that may not have been tuned") {
+TEST_CASE("published layers of experts are predicted within bounds, but for those that may not have been tuned",
+          "[full-size]") {
   struct Device {
     const char *table, *profile;
   };

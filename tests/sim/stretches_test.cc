@@ -7,6 +7,7 @@
 #include "sim/error.h"
 #include "tests/catch.h"
 #include "tests/sim/random_plan.h"
+#include "tests/thinned.h"
 
 using namespace orrery;
 using sim::Duration;
@@ -253,7 +254,7 @@ sim::Plan one_disturbed(double bytes, sim::Network& network) {
 
 TEST_CASE("a stretch ends when its operations, listed one by one, do", "[stretch]") {
   std::uint64_t fewer = 0, more = 0, shared = 0;
-  for (std::uint64_t seed = 1; seed <= 4000; ++seed) {
+  for (std::uint64_t seed = 1; seed <= tests::thinned(4000u); ++seed) {
     INFO("seed " << seed);
     const Pair pair = random_pair(seed);
     sim::RunOptions options;

@@ -11,6 +11,7 @@
 #include "sim/team.h"
 #include "tests/catch.h"
 #include "tests/sim/random_plan.h"
+#include "tests/thinned.h"
 
 using namespace orrery;
 using sim::CommunicatorId;
@@ -134,7 +135,7 @@ TEST_CASE("parts that meet at each other's links come to the rates that one come
   constexpr std::uint32_t kLinks = 2000, kFlows = 8000, kPart = 2;
   sim::Team team(kPart);
   std::size_t compared = 0;
-  for (std::uint32_t seed = 0; seed < 12; ++seed) {
+  for (std::uint32_t seed = 0; seed < tests::thinned(16u); ++seed) {
     std::mt19937 random(seed);
     sim::Table<LinkId, double> capacity;
     std::vector<sim::LinkOwner> owners;
@@ -178,7 +179,7 @@ TEST_CASE("parts that meet at each other's links come to the rates that one come
       REQUIRE(other == 0);
     }
   }
-  CHECK(compared > 1'000'000);
+  CHECK(compared > tests::thinned(1'000'000u));
 }
 
 TEST_CASE("a team does its work together, again and again, and throws what the first of it threw") {

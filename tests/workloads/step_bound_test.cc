@@ -7,6 +7,7 @@
 
 #include "sim/error.h"
 #include "tests/catch.h"
+#include "tests/thinned.h"
 #include "tests/workloads/example.h"
 #include "workloads/schedules/catalogue.h"
 #include "workloads/step/step_cache.h"
@@ -75,7 +76,7 @@ TEST_CASE("no simulated step undercuts its bounds, of which that of its programs
   std::mt19937 random(7);
   workloads::StepBound bound;  // remembers one model, device and software: a fresh one for each job
   int tried = 0, pipelined = 0, sharded = 0, split = 0, both = 0, beyond_half = 0, near = 0, known = 0;
-  while (tried < 800) {
+  while (tried < tests::thinned(800)) {
     const std::vector<std::string> sets = random_sets(random);
     Job job;
     try {
@@ -103,12 +104,12 @@ TEST_CASE("no simulated step undercuts its bounds, of which that of its programs
     beyond_half += least > 0.5 * step;
   }
   // The layouts were worth trying, and a bound near zero would hold and tell nothing.
-  CHECK(pipelined > 200);
-  CHECK(sharded > 60);
-  CHECK(split > 80);
-  CHECK(both > 20);
-  CHECK(beyond_half > 400);
-  CHECK(known > 600);
+  CHECK(pipelined > tests::thinned(200));
+  CHECK(sharded > tests::thinned(60));
+  CHECK(split > tests::thinned(80));
+  CHECK(both > tests::thinned(20));
+  CHECK(beyond_half > tests::thinned(400));
+  CHECK(known > tests::thinned(600));
   CHECK(near > known / 2);
 }
 
