@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <functional>
 #include <iostream>
@@ -137,7 +138,7 @@ void print_grid(const ReproduceOptions& options, const Grid& grid) {
 
 /// A row of a table: one published system.
 struct System {
-  std::string name, scenario_file, source, notes, unit;
+  std::string name, platform, scenario_file, source, notes, unit;
   double training_tokens = 0;
   bool with_evaluation = false;
   std::map<std::string, double> published, predicted;
@@ -151,9 +152,11 @@ std::string folder() { return scenarios::data_directory() + "/scenarios/reproduc
 double seconds_of(const std::string& unit) { return unit == "days" ? 86400.0 : unit == "hours" ? 3600.0 : 60.0; }
 
 System read_system(const sim::Settings& row) {
-  row.refuse_unknown({"name", "scenario", "with_evaluation", "source", "training", "published", "derived", "notes"});
+  row.refuse_unknown(
+      {"name", "platform", "scenario", "with_evaluation", "source", "training", "published", "derived", "notes"});
   System system;
   system.name = row.at("name").text();
+  system.platform = row.get_text("platform", "");
   system.scenario_file = row.at("scenario").text();
   system.source = row.at("source").text();
   system.notes = row.get_text("notes", "");
@@ -212,24 +215,41 @@ std::vector<std::string> cells_of(const System& system, const Columns& columns, 
   return cells;
 }
 
+/// What is one for all figures of a system: column, name in files and value.
+std::vector<std::array<std::string, 3>> layout_of(const System& system) {
+  const workloads::Job& job = system.scenario->job;
+  const auto number = [](std::int64_t n) { return fmt::format("{}", n); };
+  const std::int64_t nodes = (job.machine.gpus + job.machine.gpus_per_node - 1) / job.machine.gpus_per_node;
+  return {{"system", "system", system.name},
+          {"platform", "platform", system.platform},
+          {"GPUs", "gpus", number(job.machine.gpus)},
+          {"nodes", "nodes", number(nodes)},
+          {"TP", "tensor", number(job.parallelism.tensor)},
+          {"PP", "pipeline", number(job.parallelism.pipeline)},
+          {"DP", "data", number(job.parallelism.data)},
+          {"batch", "batch", number(job.batch.global)}};
+}
+
+/// Above a system's figures, so that a line has room for all of them.
+std::string heading_of(const System& system) {
+  std::vector<std::string> parts;
+  for (const auto& [column, key, value] : layout_of(system)) {
+    if (column == "system" || value.empty()) continue;
+    const bool counted = column == "GPUs" || column == "nodes";
+    parts.push_back(column == "platform" ? value : counted ? value + " " + column : column + " " + value);
+  }
+  return fmt::format("{}: {}", system.name, fmt::join(parts, ", "));
+}
+
 void write_table(std::ostream& out, const std::string& title, const Columns& columns,
                  const std::vector<System>& systems) {
-  std::vector<Column> heads = {{"system", Align::left}, {"GPUs"}, {"TP"}, {"PP"}, {"DP"}, {"batch"}, {"", Align::left}};
+  std::vector<Column> heads = {{"", Align::left}};
   for (const auto& [key, text] : columns) heads.push_back({text});
   TextTable table(std::move(heads), "");
   for (const System& system : systems) {
-    const workloads::Job& job = system.scenario->job;
+    table.add_note(heading_of(system));
     for (const char* what : {"published", "predicted", "error"}) {
-      std::vector<std::string> row(6);
-      if (what == std::string("published")) {
-        row = {system.name,
-               fmt::format("{}", job.machine.gpus),
-               fmt::format("{}", job.parallelism.tensor),
-               fmt::format("{}", job.parallelism.pipeline),
-               fmt::format("{}", job.parallelism.data),
-               fmt::format("{}", job.batch.global)};
-      }
-      row.emplace_back(what);
+      std::vector<std::string> row{what};
       for (std::string& cell : cells_of(system, columns, what)) row.push_back(std::move(cell));
       table.add_row(std::move(row));
     }
@@ -248,35 +268,26 @@ void write_table(std::ostream& out, const std::string& title, const Columns& col
 Grid systems_grid(const std::string& title, const Columns& columns, const std::vector<System>& systems) {
   Grid grid;
   grid.title = title;
-  grid.columns = {{"system", "system", true},
-                  {"GPUs", "gpus"},
-                  {"TP", "tensor"},
-                  {"PP", "pipeline"},
-                  {"DP", "data"},
-                  {"batch", "batch"},
-                  {"figure", "figure", true},
-                  {"published", "published"},
-                  {"predicted", "predicted"},
-                  {"error", "error_pct"}};
+  if (systems.empty()) return grid;  // interrupted before the first was done
+  for (const auto& [column, key, value] : layout_of(systems.front()))
+    grid.columns.push_back({column, key, column == "system" || column == "platform"});
+  grid.columns.insert(
+      grid.columns.end(),
+      {{"figure", "figure", true}, {"published", "published"}, {"predicted", "predicted"}, {"error", "error_pct"}});
   for (const System& system : systems) {
-    const workloads::Job& job = system.scenario->job;
     bool first = true;
     for (const auto& [key, heading] : columns) {
       const auto published = system.published.find(key);
       if (published == system.published.end()) continue;
       const double predicted = system.predicted.at(key), error = 100 * (predicted / published->second - 1);
-      const std::vector<std::string> place{
-          system.name,
-          fmt::format("{}", job.machine.gpus),
-          fmt::format("{}", job.parallelism.tensor),
-          fmt::format("{}", job.parallelism.pipeline),
-          fmt::format("{}", job.parallelism.data),
-          fmt::format("{}", job.batch.global),
-      };
+      std::vector<std::string> place;
+      for (const auto& [column, name, value] : layout_of(system)) place.push_back(value);
+      std::string figure = heading;  // with its unit, which `exact` has in the key
+      std::replace(figure.begin(), figure.end(), '\n', ' ');
       Grid::Row row;
       row.cells = first ? place : std::vector<std::string>(place.size());
       row.exact = place;
-      row.cells.insert(row.cells.end(), {key, cell_text(system, key, published->second),
+      row.cells.insert(row.cells.end(), {figure, cell_text(system, key, published->second),
                                          cell_text(system, key, predicted), error_text(error)});
       row.exact.insert(row.exact.end(), {key, fmt::format("{}", published->second), fmt::format("{}", predicted),
                                          fmt::format("{}", error)});
@@ -297,8 +308,10 @@ nlohmann::ordered_json table_json(const std::string& name, const std::vector<Sys
     const workloads::Job& job = system.scenario->job;
     nlohmann::ordered_json row;
     row["system"] = system.name;
+    row["platform"] = system.platform;
     row["scenario"] = system.scenario->id;
     row["gpus"] = job.machine.gpus;
+    row["nodes"] = (job.machine.gpus + job.machine.gpus_per_node - 1) / job.machine.gpus_per_node;
     row["tensor"] = job.parallelism.tensor;
     row["pipeline"] = job.parallelism.pipeline;
     row["data"] = job.parallelism.data;

@@ -24,9 +24,9 @@ using namespace orrery;
 namespace {
 
 // Under sanitizers, which take ten times as long, one cell of so many is tried: a number that has no divisor in common
-// with a generation's cells, so that seven generations in a row try all of them.
+// with a generation's cells, so that 31 generations in a row try all of them.
 #ifdef __SANITIZE_ADDRESS__
-constexpr std::size_t kOneCellOf = 7;
+constexpr std::size_t kOneCellOf = 31;
 #else
 constexpr std::size_t kOneCellOf = 1;
 #endif

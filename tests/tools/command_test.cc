@@ -258,14 +258,18 @@ TEST_CASE("reproduce prints every cell of the table with its error") {
   INFO(outcome.err);
   REQUIRE(outcome.status == 0);
   check_width(outcome.out);
-  for (const char* word : {"MegaScale", "Megatron-LM", "Eos", "12288", "10752", "days", " min", "Sources"}) {
+  for (const char* word :
+       {"MegaScale: A100 + Tomahawk4 200G, 12288 GPUs, 1536 nodes, TP 8, PP 8, DP 192, batch 6144", "Megatron-LM",
+        "Eos: Xeon + H100 + IB NDR 400G, 10752 GPUs, 1344 nodes, TP 4, PP 8, DP 336, batch 2688", "minutes per",
+        "8 N D,", "days", " min", "Sources"}) {
     CHECK(outcome.out.find(word) != std::string::npos);
   }
   const json table = json_of(tests::orrery({"reproduce", "megascale-eos", "--json", "-"}));
   REQUIRE(table["rows"].size() == 4);
   for (const auto& row : table["rows"]) {
     const auto& cells = row["cells"];
-    CHECK(cells.size() == 4);
+    CHECK(cells.size() >= 5);
+    CHECK(row["nodes"].get<double>() * 8 == row["gpus"].get<double>());
     for (const auto& cell : cells) {
       const double published = cell["published"], predicted = cell["predicted"];
       CHECK(cell["error_pct"].get<double>() == Approx(100 * (predicted - published) / published));
@@ -275,6 +279,7 @@ TEST_CASE("reproduce prints every cell of the table with its error") {
     for (const char* side : {"published", "predicted"}) {
       const double rate = cells["tokens_per_s"][side], step = cells["iteration_time_s"][side];
       CHECK(rate * step == Approx(tokens).epsilon(0.001));
+      CHECK(cells["minutes_per_billion_tokens"][side].get<double>() == Approx(1e9 / rate / 60).epsilon(0.001));
     }
   }
 }
