@@ -37,7 +37,7 @@ Settings toy() {
 
 // Under sanitizers, which take ten times as long, one extreme of so many is tried.
 #ifdef __SANITIZE_ADDRESS__
-constexpr int kOneExtremeOf = 8;
+constexpr int kOneExtremeOf = 25;
 #else
 constexpr int kOneExtremeOf = 1;
 #endif

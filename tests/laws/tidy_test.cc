@@ -36,7 +36,7 @@ std::vector<Include> includes_of(const SourceFile& file) {
 
 }  // namespace
 
-TEST_CASE("the tree is found: every room has sources") {
+TEST_CASE("the tree is found: every room has sources", "[tree]") {
   std::set<std::string> rooms;
   for (const SourceFile& file : source_files()) {
     if (file.suffix == ".cc") rooms.insert(file.room());
@@ -46,7 +46,7 @@ TEST_CASE("the tree is found: every room has sources") {
   }
 }
 
-TEST_CASE("a source file opens with a comment") {
+TEST_CASE("a source file opens with a comment", "[tree]") {
   Problems problems;
   for (const SourceFile& file : source_files()) {
     if (!file.is_code()) continue;
@@ -55,7 +55,7 @@ TEST_CASE("a source file opens with a comment") {
   CHECK(problems == Problems{});
 }
 
-TEST_CASE("a header says #pragma once") {
+TEST_CASE("a header says #pragma once", "[tree]") {
   Problems problems;
   for (const SourceFile& file : source_files()) {
     if (file.suffix == ".h" && file.text.find("\n#pragma once\n") == std::string::npos) problems.push_back(file.path);
@@ -63,7 +63,7 @@ TEST_CASE("a header says #pragma once") {
   CHECK(problems == Problems{});
 }
 
-TEST_CASE("files have at most 800 lines, lines at most 120 columns, no tabs, no spaces at the end") {
+TEST_CASE("files have at most 800 lines, lines at most 120 columns, no tabs, no spaces at the end", "[tree]") {
   Problems problems;
   for (const SourceFile& file : source_files()) {
     const bool script = file.suffix.empty() && file.text.starts_with("#!");
@@ -82,7 +82,7 @@ TEST_CASE("files have at most 800 lines, lines at most 120 columns, no tabs, no 
   CHECK(problems == Problems{});
 }
 
-TEST_CASE("the library that the page is built with has what the rooms use") {
+TEST_CASE("the library that the page is built with has what the rooms use", "[tree]") {
   // libc++ 14 has neither std::ranges' algorithms nor its views; tools/whatif/library_gaps.h fills its other gaps.
   Problems problems;
   for (const SourceFile& file : source_files()) {
@@ -95,7 +95,7 @@ TEST_CASE("the library that the page is built with has what the rooms use") {
   CHECK(problems == Problems{});
 }
 
-TEST_CASE("a script can be run as the documents say") {
+TEST_CASE("a script can be run as the documents say", "[tree]") {
   Problems problems;
   for (const SourceFile& file : source_files()) {
     if (!file.suffix.empty() || !file.text.starts_with("#!")) continue;
@@ -105,7 +105,7 @@ TEST_CASE("a script can be run as the documents say") {
   CHECK(problems == Problems{});
 }
 
-TEST_CASE("a function has at most 90 lines") {
+TEST_CASE("a function has at most 90 lines", "[tree]") {
   // Approximation: from the last line that has text in the first column to the brace that closes a block there (a
   // signature may take several lines). Namespaces close with a comment, types with a semicolon. A catalogue is a table,
   // however long, that happens to be a function.
@@ -129,7 +129,7 @@ TEST_CASE("a function has at most 90 lines") {
   CHECK(problems == Problems{});
 }
 
-TEST_CASE("no comma joins statements") {
+TEST_CASE("no comma joins statements", "[tree]") {
   Problems problems;
   std::size_t statements = 0;
   for (const SourceFile& file : source_files()) {
@@ -143,7 +143,7 @@ TEST_CASE("no comma joins statements") {
   CHECK(problems == Problems{});
 }
 
-TEST_CASE("what the laws read as a comma that joins, and as a member") {
+TEST_CASE("what the laws read as a comma that joins, and as a member", "[tree]") {
   const auto joined = [](const std::string& text) {
     std::size_t count = 0;
     for (const Statement& statement : parse("void f() {\n" + text + "\n}\n").statements)
@@ -183,7 +183,7 @@ TEST_CASE("what the laws read as a comma that joins, and as a member") {
   CHECK(members == 1);  // c
 }
 
-TEST_CASE("the recipes for a new thing name files that there are") {
+TEST_CASE("the recipes for a new thing name files that there are", "[tree]") {
   std::string text;
   for (const SourceFile& file : source_files()) {
     if (file.path == "docs/CONTRIBUTING.md") text = file.text;
@@ -197,7 +197,7 @@ TEST_CASE("the recipes for a new thing name files that there are") {
   CHECK(paths > 30);
 }
 
-TEST_CASE("rooms include only the rooms below them") {
+TEST_CASE("rooms include only the rooms below them", "[tree]") {
   const std::map<std::string, std::set<std::string>> kArrows = {
       {"sim", {"sim"}},
       {"topology", {"sim", "topology"}},
@@ -223,7 +223,7 @@ TEST_CASE("rooms include only the rooms below them") {
   CHECK(problems == Problems{});
 }
 
-TEST_CASE("sub-rooms include only what is below them") {
+TEST_CASE("sub-rooms include only what is below them", "[tree]") {
   // Libraries below tools/ stand on all rooms, and on these of each other.
   const auto tools = [](const std::vector<std::string>& libraries) {
     std::vector<std::string> out{"sim/", "topology/", "calibration/", "workloads/", "scenarios/"};
@@ -285,7 +285,7 @@ TEST_CASE("sub-rooms include only what is below them") {
   CHECK(problems == Problems{});
 }
 
-TEST_CASE("files of a room that are compiled together share no name of a function that is a file's own") {
+TEST_CASE("files of a room that are compiled together share no name of a function that is a file's own", "[tree]") {
   // orrery_folder_batches of CMakeLists.txt compiles files of a folder together: a call means what it does in a file of
   // its own only if no other file, and no header, declares another function of its name.
   std::map<std::string, std::vector<std::string>> declared, own;  // headers of the rooms; files of a folder
@@ -321,7 +321,7 @@ TEST_CASE("files of a room that are compiled together share no name of a functio
   CHECK(problems == Problems{});
 }
 
-TEST_CASE("what the laws read as a function") {
+TEST_CASE("what the laws read as a function", "[tree]") {
   const std::vector<std::string> lines{"namespace orrery::sim {",
                                        "namespace {",
                                        "constexpr double kHalf = 0.5;",
@@ -349,7 +349,7 @@ TEST_CASE("what the laws read as a function") {
   CHECK(functions.named[0].text == "orrery::sim sum");
 }
 
-TEST_CASE("the what-if page's engine is made of all that its sources include") {
+TEST_CASE("the what-if page's engine is made of all that its sources include", "[tree]") {
   // Its own build, by another compiler, is not the gate's.
   const std::vector<SourceFile> files = source_files();
   const auto find = [&](const std::string& path) {
@@ -384,7 +384,7 @@ TEST_CASE("the what-if page's engine is made of all that its sources include") {
   CHECK(problems == Problems{});
 }
 
-TEST_CASE("all of a job goes to few functions, where it is loaded, in the step or above") {
+TEST_CASE("all of a job goes to few functions, where it is loaded, in the step or above", "[tree]") {
   // A parameter or a member: definitions count, declarations that have one elsewhere do not.
   static const std::regex kJob(R"(const (workloads::)?Job& ?\w*( =[^,)]*)?[,)])"),
       kMember(R"(const (workloads::)?Job& \w+_;)");
@@ -403,7 +403,7 @@ TEST_CASE("all of a job goes to few functions, where it is loaded, in the step o
   if (takers.size() >= 30) CHECK(takers == Problems{});
 }
 
-TEST_CASE("heavy libraries stay in the .cc files of the room that owns them") {
+TEST_CASE("heavy libraries stay in the .cc files of the room that owns them", "[tree]") {
   const std::map<std::string, std::set<std::string>> kOwners = {
       {"boost", {"topology", "tools"}}, {"yaml-cpp", {"scenarios"}}, {"nlohmann", {"tools"}}, {"CLI", {"tools"}}};
   Problems problems;
@@ -419,7 +419,7 @@ TEST_CASE("heavy libraries stay in the .cc files of the room that owns them") {
   CHECK(problems == Problems{});
 }
 
-TEST_CASE("JSON that comes from outside is read by one function, which bounds it") {
+TEST_CASE("JSON that comes from outside is read by one function, which bounds it", "[tree]") {
   // Beside it the reader of profiler's traces, which takes events one by one and builds no tree.
   static const std::regex kParse(R"(json::(parse|accept|sax_parse|from_\w+)\()");
   const std::set<std::string> kReaders{"tools/import/parse_json.cc", "tools/learn/kineto.cc"};
@@ -439,7 +439,7 @@ TEST_CASE("JSON that comes from outside is read by one function, which bounds it
   CHECK(problems == Problems{});
 }
 
-TEST_CASE("no machine's paths and no unfinished work in the tree") {
+TEST_CASE("no machine's paths and no unfinished work in the tree", "[tree]") {
   // Put together from halves, so that this file does not find itself.
   const std::vector<std::string> kForbidden = {std::string("/ho") + "me/",  std::string("/ro") + "ot/",
                                                std::string("/Us") + "ers/", std::string("/wo") + "rk/",
@@ -457,7 +457,7 @@ TEST_CASE("no machine's paths and no unfinished work in the tree") {
   CHECK(problems == Problems{});
 }
 
-TEST_CASE("the version is said by the build; what repeats it agrees") {
+TEST_CASE("the version is said by the build; what repeats it agrees", "[tree]") {
   std::string version;
   std::map<std::string, std::string> texts;
   for (const SourceFile& file : source_files()) texts[file.path] = file.text;
@@ -474,7 +474,7 @@ TEST_CASE("the version is said by the build; what repeats it agrees") {
   }
 }
 
-TEST_CASE("documents show the commands, the rooms and the package of every dependency") {
+TEST_CASE("documents show the commands, the rooms and the package of every dependency", "[tree]") {
   std::string readme, install, contributing, bootstrap, ci;
   for (const SourceFile& file : source_files()) {
     if (file.path == "README.md") readme = file.text;
