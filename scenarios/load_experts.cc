@@ -61,13 +61,13 @@ void load_mixture(const Settings& section, Job& job) {
   const bool mixture = kind != nullptr && kind->as_choice({"gpt", "moe", "dlrm"}) == "moe";
   const std::string attention = text(&section, "attention_kind", "usual");
   if (!mixture) {
-    for (const char* key :
-         {"experts", "top_k", "expert_groups", "top_groups", "expert_ffn_hidden", "shared_experts",
-          "shared_expert_ffn_hidden", "shared_gate", "dense_layers", "moe_every", "attention_kind", "q_lora", "kv_lora",
-          "qk_nope_dim", "qk_rope_dim", "v_dim", "mtp_layers", "activation_clamp"}) {
+    for (const char* key : {"experts", "top_k", "expert_groups", "top_groups", "expert_ffn_hidden", "shared_experts",
+                            "shared_expert_ffn_hidden", "shared_gate", "dense_layers", "moe_every", "attention_kind",
+                            "q_lora", "kv_lora", "qk_nope_dim", "qk_rope_dim", "v_dim", "activation_clamp"}) {
       if (const Settings* member = given(&section, key); member != nullptr)
         member->fail("got a key of mixtures of experts, expected model.kind: moe beside it");
     }
+    model.experts.mtp_layers = integer(&section, "mtp_layers", 0);
     return;
   }
   workloads::Experts& experts = model.experts;
