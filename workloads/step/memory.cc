@@ -79,7 +79,9 @@ StageMemory model_states(const StateStyle& style, double parameters) {
   const bool one = style.optimizer == OptimizerKind::sgd || style.optimizer == OptimizerKind::adagrad;
   const double element = calibration::bytes_of(style.precision.activations);
   const double state = style.states_follow_weights ? element : style.moments_16bit ? 2 : 4;
-  const double moments = one ? state : 2 * state;
+  // PyTorch's SGD has no momentum unless it is asked to; frameworks with fp32 copies ask it to.
+  const bool stateless = style.optimizer == OptimizerKind::sgd && style.states_follow_weights;
+  const double moments = stateless ? 0 : one ? state : 2 * state;
   StageMemory m;
   m.parameters = parameters * element / style.weights_shared_by();
   if (style.data.among.ranks.secondary > 0)
