@@ -77,9 +77,11 @@ CollectiveModel::Part CollectiveModel::bulk_part(CollectiveOp op, double group, 
 
 CollectiveTiming CollectiveModel::timing(CollectiveOp op, double group, double bytes) const {
   if (group <= 1 || bytes <= 0) return {sim::Duration{}, 0, Bandwidth(bulk.rate.back())};
-  const double threshold = switch_at(group);
   Part part;
-  if (bytes <= threshold) {
+  if (group > gpus.back()) {
+    const Part low = low_latency_part(op, group, bytes), high = bulk_part(op, group, bytes);
+    part = low.seconds <= high.seconds ? low : high;
+  } else if (const double threshold = switch_at(group); bytes <= threshold) {
     part = low_latency_part(op, group, bytes);
   } else {
     part = bulk_part(op, group, bytes);

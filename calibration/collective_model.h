@@ -12,8 +12,9 @@
 // follow each other; below 0 steps of the start-up run beside the transfer. The low-latency protocol is used
 // up to switch(n) bytes of buffer and bulk beyond, where NCCL's tuning switches, which need not be where they cross;
 // times never fall as S grows. Between the measured group sizes, rates and switches are interpolated in ln n; beyond
-// them held. Source of the protocols: NVIDIA/nccl src/graph/tuning.cc. Left out: channels per GPU, registered buffers,
-// the third protocol (LL below LL128).
+// them rates are held and the faster protocol runs: a switch that was measured on few GPUs says nothing of many, whose
+// start-ups are other multiples of each other. Source of the protocols: NVIDIA/nccl src/graph/tuning.cc. Left out:
+// channels per GPU, registered buffers, the third protocol (LL below LL128).
 #pragma once
 
 #include <vector>

@@ -15,6 +15,7 @@
 
 #include "scenarios/embedded_data.h"
 #include "scenarios/scenario.h"
+#include "scenarios/shipped_only.h"
 
 namespace orrery::scenarios {
 
@@ -25,6 +26,8 @@ using sim::UserError;
 namespace {
 
 constexpr std::size_t kLongestChain = 16;
+
+thread_local int shipped_only = 0;  // how many ShippedOnly live on this thread
 
 bool is_path(const std::string& name) {
   return name.find('/') != std::string::npos || name.ends_with(".yaml") || name.ends_with(".yml");
@@ -51,6 +54,12 @@ Settings placed_at(std::string_view path, const Settings& document) {
   const Settings* node = &holder;
   while (node->path() != path) node = &node->members().front().second;
   return *node;
+}
+
+/// Whether `file`, in normal form, lies in the folder of what ships.
+bool ships(const std::string& file) {
+  const fs::path below = fs::path(file).lexically_relative(fs::path(data_directory()).lexically_normal());
+  return !below.empty() && *below.begin() != "..";
 }
 
 fs::path find_data_directory() {
@@ -82,6 +91,8 @@ std::string file_of(const Shelf& shelf, const Settings& reference) {
   if (!reference.is_scalar()) reference.fail(fmt::format("expected the name of a {}", shelf.noun));
   const std::string& name = reference.text();
   if (is_path(name)) {
+    if (shipped_only > 0)
+      reference.expected("the name of what ships, or a mapping: files are read on the command line alone");
     const fs::path beside = fs::path(reference.place().file.text()).parent_path();
     // Normal form, so that a circle of inheritance meets itself however its paths are written.
     return (fs::path(name).is_absolute() ? fs::path(name) : beside / name).lexically_normal().string();
@@ -135,7 +146,13 @@ Documents& documents() {
 
 }  // namespace
 
-Settings read_once(const std::string& file) { return documents().read(file); }
+ShippedOnly::ShippedOnly() { ++shipped_only; }
+ShippedOnly::~ShippedOnly() { --shipped_only; }
+
+Settings read_once(const std::string& file) {
+  SIM_CHECK(shipped_only == 0 || ships(file), "{} is to be read for who may name what ships alone", file);
+  return documents().read(file);
+}
 
 const std::vector<Shelf>& shelves() {
   static const std::vector<Shelf> all{
@@ -147,7 +164,10 @@ const std::vector<Shelf>& shelves() {
       {"features", "", "calibration/features", "software feature"},
       {"collectives", "", "calibration/collectives", "collective library"},
       {"dispatchers", "", "calibration/dispatchers", "dispatcher of tokens to experts"},
+      {"serving", "", "calibration/serving", "table of engines' kernels"},
       {"tables", "", "scenarios/reproduce", "published table"},
+      {"served", "", "scenarios/serving", "scenario of requests"},
+      {"engines", "software", "calibration/engines", "inference engine"},
       {"failures", "campaign.failures", "calibration/reliability", "table of failures"},
   };
   return all;

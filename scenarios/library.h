@@ -10,8 +10,8 @@
 
 namespace orrery::scenarios {
 
-/// The generation that is taken where a scenario names no software.
-inline constexpr const char* kDefaultSoftware = "megatron-core-0.8";
+/// The generation that is taken where a scenario names no software: the newest release of Megatron-Core that ships.
+inline constexpr const char* kDefaultSoftware = "megatron-core-0.16";
 
 /// A kind of document that a scenario refers to by name.
 struct Shelf {
@@ -56,8 +56,7 @@ struct Resolved {
 Resolved resolve(const Shelf& shelf, const sim::Settings& reference);
 
 /// The reference to software that a scenario means by `reference`: another where it fine-tunes by adapters and the
-/// generation names one that such runs take in its place (software.adapters). Facts of records count where they have
-/// been moved to their keys (with_extras). Throws as resolve.
+/// generation names one that such runs take in its place (software.adapters). Throws as resolve.
 sim::Settings software_of(const sim::Settings& scenario, const sim::Settings& reference);
 
 /// The software generation that `reference` stands for. Throws as resolve, and as calibration::resolve_generation.

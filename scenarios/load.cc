@@ -5,12 +5,10 @@
 #include <filesystem>
 
 #include "scenarios/campaign.h"
-#include "scenarios/extras.h"
 #include "scenarios/library.h"
 #include "scenarios/load_recommender.h"
 #include "scenarios/made_once.h"
 #include "scenarios/schema.h"
-#include "scenarios/sources.h"
 #include "workloads/schedules/catalogue.h"
 #include "workloads/step/steady_clock.h"
 
@@ -33,31 +31,22 @@ void note_changes(Job& job, const Shelf& shelf, const Settings& reference, const
       fmt::format("{}: {} with {} changed by the scenario.", shelf.key, resolved.name, fmt::join(changed, ", ")));
 }
 
-/// Says where a record of a published table is taken at its word and not at its source's.
-void note_source(const Settings& document, Job& job) {
-  for (const Beyond& beyond : beyond_record(document)) {
-    job.assumptions.push_back(fmt::format("{} stays {} as in the record; orrery validate takes {}, by its source: {}.",
-                                          beyond.path, beyond.was.empty() ? "open" : beyond.was, beyond.said(),
-                                          beyond.source));
-  }
-}
-
-/// What the source of a record without a fabric says of it; null where it says nothing.
-Settings fabric_of_source(const Settings& document) {
-  for (const Beyond& beyond : beyond_record(document)) {
-    if (beyond.path == "cluster.fabric" && !beyond.contradicts) return beyond.value;
-  }
-  return {};
+/// A step is trained, and nothing of it served.
+void refuse_serving(const Settings& document) {
+  for (const char* key : {"serving", "traffic"})
+    if (const Settings* section = given(&document, key); section != nullptr)
+      section->fail("says how a model is served, which orrery serving runs, expected a training step");
+  const Settings* precision = given(&document, "precision");
+  if (precision == nullptr || !precision->is_mapping()) return;
+  for (const char* key : {"weights", "experts", "kv_cache"})
+    if (const Settings* type = given(precision, key); type != nullptr)
+      type->fail("is of a model that is served, expected matmul, activations, gradients or parameters");
 }
 
 /// Returns its document.
-Settings load_fabric(const Settings& document, const Settings& cluster, Job& job) {
+Settings load_fabric(const Settings& cluster, Job& job) {
   const Settings* reference = given(&cluster, "fabric");
   Settings fallback;
-  if (reference == nullptr && job.machine.gpus > job.machine.gpus_per_node) {
-    fallback = fabric_of_source(document);
-    if (!fallback.is_null()) reference = &fallback;
-  }
   if (reference == nullptr) {
     if (job.machine.gpus > job.machine.gpus_per_node) {
       fail_at(cluster, "fabric",
@@ -175,7 +164,7 @@ void load_software(const Settings& document, Job& job) {
   const Settings* reference = given(&document, "software");
   Settings fallback;
   if (reference == nullptr) {
-    assume(job, "software", kDefaultSoftware, "the default generation");
+    assume(job, "software", kDefaultSoftware, "the newest Megatron-Core that ships");
     fallback = Settings::scalar(kDefaultSoftware, document.place());
     reference = &fallback;
   }
@@ -220,18 +209,17 @@ void load_cluster(const Settings& document, Job& job) {
     cluster.at("gpus").fail(fmt::format("expected whole nodes: a multiple of {} GPUs, got {}",
                                         job.machine.gpus_per_node, job.machine.gpus));
   }
-  const Settings fabric = load_fabric(document, cluster, job);
+  const Settings fabric = load_fabric(cluster, job);
   join_domain(cluster, job);
   load_other_nodes(cluster, fabric, job);
 }
 
-Scenario load_scenario(const Settings& given_document) {
-  if (!given_document.is_mapping()) given_document.expected("a scenario: a mapping of keys");
-  const Settings document = with_extras(given_document);
+Scenario load_scenario(const Settings& document) {
+  if (!document.is_mapping()) document.expected("a scenario: a mapping of keys");
   schema().check(document);
+  refuse_serving(document);
   Scenario scenario;
   Job& job = scenario.job;
-  note_source(document, job);
   const std::string name = text(&document, "name", "");
   scenario.id = text(&document, "id", name);
   job.name = name.empty() ? scenario.id : name;

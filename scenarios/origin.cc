@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "scenarios/extras.h"
 #include "scenarios/library.h"
 #include "scenarios/schema.h"
 
@@ -22,7 +21,7 @@ Settings reference_in(const Settings& scenario, const Shelf& shelf) {
   const Settings* reference = scenario.find_path(shelf.key);
   const bool said = reference != nullptr && !(reference->is_scalar() && reference->text() == "unknown");
   if (shelf.kind != "software") return said ? *reference : Settings{};
-  return software_of(with_extras(scenario), said ? *reference : Settings::scalar(kDefaultSoftware, {"default", 0, 0}));
+  return software_of(scenario, said ? *reference : Settings::scalar(kDefaultSoftware, {"default", 0, 0}));
 }
 
 /// The key itself, where it is named with the block that it may be written in.

@@ -37,7 +37,7 @@ struct Scenario {
 
 /// Reads YAML text into Settings with places: a member is placed at its key, an item and the document at their
 /// beginning. An empty document is null. Throws UserError for files that cannot be read, bytes that are not UTF-8 text,
-/// broken YAML, nesting deeper than 64, more than a million values or 64 MiB, keys given twice, and what the language
+/// broken YAML, nesting deeper than 64, more than 200,000 values or 64 MiB, keys given twice, and what the language
 /// leaves out (anchors, aliases, merge keys, tags, several documents).
 sim::Settings read_yaml(const std::string& file);
 sim::Settings parse_yaml(const std::string& text, const std::string& file_name);
@@ -55,8 +55,8 @@ void apply(sim::Settings& document, const Assignment& assignment);
 /// UserError with the place "--set".
 void apply_set(sim::Settings& document, const std::string& assignment);
 
-/// Reads a scenario: a file, the name of a shipped one, or FILE#ID for one record of a list; a list of one record is
-/// that record. Then lays `sets` over it, in order. Throws UserError.
+/// Reads a scenario: a file, "-" for standard input, the name of a shipped one, or FILE#ID for one record of a list; a
+/// list of one record is that record. Then lays `sets` over it, in order. Throws UserError.
 sim::Settings read_scenario(const std::string& file, const std::vector<std::string>& sets = {});
 /// All records of a list (or the one scenario) in a file.
 std::vector<sim::Settings> read_records(const std::string& file);

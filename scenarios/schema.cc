@@ -11,6 +11,7 @@
 #include "scenarios/schema_offload.h"
 #include "scenarios/schema_power.h"
 #include "scenarios/schema_recommender.h"
+#include "scenarios/schema_serving.h"
 #include "topology/cluster.h"
 #include "workloads/campaign/spec.h"
 #include "workloads/schedules/catalogue.h"
@@ -506,7 +507,7 @@ Rows option_keys() {
       {"software",
        "name",
        "",
-       "megatron-core-0.8",
+       "megatron-core-0.16",
        {},
        "Generation of training software: a file of calibration/software, a path, or a mapping that may inherit one."},
   };
@@ -768,6 +769,7 @@ std::vector<Key> all_keys() {
   add(perturbation_keys());
   add(training_keys());
   add(measured_keys());
+  add(serving_keys());
   keys.push_back({"campaign", "mapping", "", "-", {}, "The whole run, for orrery campaign: failures, checkpoints."});
   add(below("campaign", campaign::campaign_keys()));
   keys.push_back(

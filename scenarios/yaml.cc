@@ -29,13 +29,13 @@ using sim::UserError;
 namespace {
 
 constexpr std::size_t kDeepest = 64;
-constexpr std::size_t kMostNodes = 1'000'000;
-constexpr std::size_t kMostMembers = 4096;  // of one mapping: finding a member is a linear search
+constexpr std::size_t kMostNodes = 200'000;  // of some 250 bytes each
+constexpr std::size_t kMostMembers = 4096;   // of one mapping: finding a member is a linear search
 constexpr std::size_t kLongestKey = 256;
 constexpr std::size_t kMostMarks =
-    3'000'000;  // brackets, commas and colons: the parser keeps a line's tokens, of some 200 bytes each
+    600'000;  // brackets, commas and colons: the parser keeps a line's tokens, of some 200 bytes each
 // Every node remembers its dotted path, rebuilt once per level: long keys around many nodes would cost gigabytes.
-constexpr std::size_t kMostPathWork = std::size_t{512} << 20;
+constexpr std::size_t kMostPathWork = std::size_t{128} << 20;
 
 /// Refuses what is no text: control characters (a NUL above all), marks of direction, and bytes that are not UTF-8.
 void refuse_binary(const std::string& text, const std::string& file) {
@@ -90,6 +90,12 @@ void refuse_crowded(const std::string& text, const std::string& file) {
   }
 }
 
+/// Of text that holds more than a tree may, whichever parser reads it.
+class TooMuch : public UserError {
+ public:
+  using UserError::UserError;
+};
+
 /// Builds the tree from the parser's events.
 class Builder : public YAML::EventHandler {
  public:
@@ -134,8 +140,10 @@ class Builder : public YAML::EventHandler {
   }
 
   [[noreturn]] void fail(const YAML::Mark& mark, const std::string& message) const {
-    throw UserError(place(mark), stack_.empty() || !stack_.back().has_key ? "" : stack_.back().key, message);
+    throw UserError(place(mark), key_in_hand(), message);
   }
+
+  std::string key_in_hand() const { return stack_.empty() || !stack_.back().has_key ? "" : stack_.back().key; }
 
   void scalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, const std::string& value,
               bool quoted) {
@@ -186,7 +194,8 @@ class Builder : public YAML::EventHandler {
     }
     if (!tag.empty() && tag != "?" && tag != "!")
       fail(mark, fmt::format("got the tag {}, which the language leaves out", tag));
-    if (++nodes_ > kMostNodes) fail(mark, fmt::format("more than {} values", kMostNodes));
+    if (++nodes_ > kMostNodes)
+      throw TooMuch(place(mark), key_in_hand(), fmt::format("more than {} values", kMostNodes));
     if (stack_.empty()) return;
     path_work_ += (stack_.back().path_length + 32) * stack_.size();
     if (path_work_ > kMostPathWork) fail(mark, "too many values below long keys");
@@ -243,6 +252,8 @@ std::optional<Settings> parse_plain(const std::string& text, const std::string& 
   Builder builder(file_name, one_place);
   try {
     if (read_plain_yaml(text, builder)) return builder.take();
+  } catch (const TooMuch&) {
+    throw;
   } catch (const UserError&) {
   }
   return std::nullopt;

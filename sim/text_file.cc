@@ -24,7 +24,8 @@ class Reader {
  public:
   Reader(const std::string& file, const std::string& wanted, std::size_t most)
       : file_(file), wanted_(wanted), most_(most) {
-    descriptor_ = ::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    descriptor_ = file == "-" ? ::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0)
+                              : ::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (descriptor_ < 0) refuse_error();
   }
   ~Reader() { ::close(descriptor_); }
@@ -39,7 +40,7 @@ class Reader {
     if (!regular) most_ = std::min(most_, kLargestText);
     std::string text;
     if (regular && facts.st_size > 0) text.reserve(std::min(static_cast<std::size_t>(facts.st_size), most_) + 1);
-    if (S_ISFIFO(facts.st_mode)) wait();
+    if (S_ISFIFO(facts.st_mode) && file_ != "-") wait();
     while (more(text)) {
     }
     return text;
@@ -66,7 +67,7 @@ class Reader {
 
   void wait() const {
     pollfd what{descriptor_, POLLIN, 0};
-    if (::poll(&what, 1, kLongestSilence) == 0)
+    if (::poll(&what, 1, file_ == "-" ? -1 : kLongestSilence) == 0)
       refuse(fmt::format("is a pipe that nobody writes to, expected {}", wanted_));
   }
 

@@ -17,8 +17,11 @@
 #include "calibration/dispatcher.h"
 #include "calibration/expert_layer.h"
 #include "calibration/measure/samples.h"
+#include "calibration/measure/serving_samples.h"
 #include "calibration/profile.h"
+#include "calibration/serving_model.h"
 #include "calibration/uncertainty.h"
+#include "scenarios/scenario.h"
 #include "sim/error.h"
 #include "tools/cluster.h"
 #include "tools/command_options.h"
@@ -101,6 +104,29 @@ void add_exchanges(const calibration::Samples& samples, const calibration::Devic
   if (samples.other_exchanges > 0)
     errors.left_out["exchanges in NVFP4, by two kernels without a name, and their preparation"] =
         samples.other_exchanges;
+}
+
+/// By the measured time.
+constexpr SizeClasses kByTime{{20, 200}, {"below 20 us", "20 to 200 us", "from 200 us"}};
+
+/// The kernels of engines on the device of that name, or what is assumed of them.
+Errors serving_errors(const std::string& file, const calibration::DeviceProfile& device) {
+  const auto& shipped = scenarios::shipped("serving");
+  const bool known = std::find(shipped.begin(), shipped.end(), device.name()) != shipped.end();
+  const sim::Settings document = known ? document_of("serving", device.name()) : sim::Settings();
+  std::vector<calibration::ServingKernels> engines;
+  for (std::size_t e = 0; e < calibration::kEngines; ++e)
+    engines.emplace_back(device, static_cast<calibration::Engine>(e), known ? &document : nullptr);
+  const calibration::ServingSamples samples = calibration::read_serving_samples(file);
+  Errors errors;
+  for (const calibration::ServingSample& s : samples.rows) {
+    const calibration::ServingFamily& family = *calibration::serving_families()[s.asked.family];
+    const double predicted = engines[static_cast<std::size_t>(s.engine)].model().seconds(s.asked);
+    errors.add(fmt::format("{} {} {}", name_of(s.engine), family.name, family.variants[s.asked.variant]), kByTime,
+               s.seconds * 1e6, sim::seconds(predicted), s.seconds);
+  }
+  if (samples.left_out > 0) errors.left_out["kernels or types that have no model"] = samples.left_out;
+  return errors;
 }
 
 Errors errors_of(const calibration::Samples& samples, const calibration::DeviceProfile& device, double links) {
@@ -218,13 +244,16 @@ int check(const CalibrateOptions& options) {
   const auto device = calibration::DeviceProfile::load(document);
   const sim::Settings* node = document.find("node");
   const sim::Settings* rate = node == nullptr ? nullptr : node->find("rate");
-  const calibration::Samples samples = calibration::read_samples(options.samples);
-  const Errors errors = errors_of(samples, device.isolated(), rate == nullptr ? 0 : rate->as_bandwidth().value());
+  const Errors errors = calibration::is_serving_table(options.samples)
+                            ? serving_errors(options.samples, device.isolated())
+                            : errors_of(calibration::read_samples(options.samples), device.isolated(),
+                                        rate == nullptr ? 0 : rate->as_bandwidth().value());
   if (errors.by_kernel.empty()) {
     throw sim::UserError(fmt::format(
         "{}: holds no sample that a profile can be checked on, expected a table of gemm (dtype,m,n,k,ms), attention "
         "(batch,seq,heads,kv_heads,head_dim,ms), experts (dtype,tokens,hidden,expert_ffn,top_k,experts,moe_tp,moe_ep,"
-        "distribution,ms), exchanges (as DeepEP's or one-sided ones are tabled) or nccl (op,gpus,bytes,us)",
+        "distribution,ms), exchanges (as DeepEP's or one-sided ones are tabled), nccl (op,gpus,bytes,us) or an "
+        "engine's kernels (engine,...,us)",
         options.samples));
   }
   if (!options.json.empty()) {

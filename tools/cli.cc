@@ -16,6 +16,7 @@
 #include "tools/commands.h"
 #include "tools/parallel.h"
 #include "tools/terminal.h"
+#include "tools/written_files.h"
 
 namespace orrery::tools {
 
@@ -31,6 +32,7 @@ const std::vector<Command>& commands() {
        declare_advise},
       {"campaign", "weeks of training: failures, checkpoints, restarts, spares; goodput and time to train over seeds",
        declare_campaign},
+      {"serving", "requests served by replicas of a model: latencies, throughput, energy and cost", declare_serving},
       {"place", "several jobs on the nodes of one cluster: what each placement costs their steps", declare_place},
       {"queue", "a trace of jobs replayed on a cluster: utilisation and waits by policy, what placement costs",
        declare_queue},
@@ -49,7 +51,7 @@ const std::vector<Command>& commands() {
       {"replay", "traces of ranks over another network: their own times of computing, calls timed anew",
        declare_replay},
       {"import", "a scenario, a fabric or a measured row from the files of other tools", declare_import},
-      {"serve", "the what-if page in a browser, with this program behind it", declare_serve},
+      {"page", "the what-if page in a browser, with this program behind it", declare_page, "serve"},
       {"export", "the launch line of a scenario's layout, or its step as execution traces", declare_export},
       {"list", "what ships by name: devices, fabrics, models, schedules and more, one line each", declare_list},
       {"schema", "JSON Schema of the scenario language", declare_schema},
@@ -73,7 +75,10 @@ void refuse_unknown_command(int argc, const char* const* argv) {
   if (argc < 2 || argv[1][0] == '-') return;
   const std::string word = argv[1];
   std::vector<std::string> names;
-  for (const Command& command : commands()) names.emplace_back(command.name);
+  for (const Command& command : commands()) {
+    names.emplace_back(command.name);
+    if (command.earlier_name == word) return;
+  }
   if (std::find(names.begin(), names.end(), word) != names.end()) return;
   const std::string near = sim::nearest_word(word, names);
   throw sim::UserError(fmt::format("orrery: '{}' is not a command{}; the commands are {}", word,
@@ -115,10 +120,11 @@ int parse_and_run(int argc, const char* const* argv) {
     throw sim::UserError(
         "orrery: got no command, expected one, as in orrery run eos-gpt3-175b; orrery --help lists them");
   try {
-    app.parse(words_of(argc, argv));
+      app.parse(words_of(argc, argv));
+      refuse_overwriting(app);
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);  // --help and --version print themselves
-    throw sim::UserError("orrery: " + one_line(error.what()));
+    if (error.get_exit_code() != 0) throw sim::UserError("orrery: " + one_line(error.what()));
+    chosen = [&app, help = error] { return app.exit(help); };  // --help and --version print themselves
   }
   const int status = chosen();
   errno = 0;
@@ -140,6 +146,7 @@ void declare_program(CLI::App& app, Action& chosen) {
   app.require_subcommand(1);
   for (const Command& command : commands()) {
     CLI::App* sub = app.add_subcommand(std::string(command.name), std::string(command.summary));
+    if (!command.earlier_name.empty()) sub->alias(std::string(command.earlier_name));
     Action action = command.declare(CommandOptions(*sub));
     sub->final_callback([&chosen, action] { chosen = action; });
     add_quiet(*sub);

@@ -18,8 +18,10 @@ namespace {
 /// A file, or the name of a shipped scenario; else a fabric is meant.
 bool is_scenario(const std::string& text) {
   const std::vector<std::string> names = scenarios::shipped("scenarios");
+  std::error_code unreadable;
   return text.find('/') != std::string::npos || text.ends_with(".yaml") || text.ends_with(".yml") ||
-         std::filesystem::exists(text) || std::find(names.begin(), names.end(), text) != names.end();
+         std::filesystem::exists(text, unreadable) || text == "-" ||
+         std::find(names.begin(), names.end(), text) != names.end();
 }
 
 }  // namespace

@@ -27,6 +27,7 @@ struct Command {
   std::string_view name;
   std::string_view summary;
   Action (*declare)(CommandOptions app);
+  std::string_view earlier_name = {};  // which it goes by for one release more
 };
 
 Action declare_run(CommandOptions app);
@@ -53,7 +54,8 @@ Action declare_replay(CommandOptions app);
 Action declare_import(CommandOptions app);
 Action declare_export(CommandOptions app);
 Action declare_list(CommandOptions app);
-Action declare_serve(CommandOptions app);
+Action declare_page(CommandOptions app);
+Action declare_serving(CommandOptions app);
 Action declare_schema(CommandOptions app);
 Action declare_help(CommandOptions app);
 Action declare_completion(CommandOptions app);

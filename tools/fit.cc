@@ -10,7 +10,6 @@
 #include <nlohmann/json.hpp>
 
 #include "scenarios/scenario.h"
-#include "scenarios/sources.h"
 #include "sim/error.h"
 #include "sim/text_file.h"
 #include "tools/command_options.h"
@@ -20,6 +19,7 @@
 #include "tools/report/output.h"
 #include "tools/report/report.h"
 #include "tools/report/text.h"
+#include "tools/validation.h"
 
 namespace orrery::tools {
 
@@ -245,7 +245,7 @@ void write_documents(const StepFit& fit, const FitOutcome& outcome) {
   std::size_t marks = 0;
   for (const FitRow& row : fit.rows) {
     const bool marked =
-        std::any_of(known.begin(), known.end(), [&](const std::string& p) { return scenarios::matches(row.id, p); });
+        std::any_of(known.begin(), known.end(), [&](const std::string& p) { return matches(row.id, p); });
     if (marked) continue;
     entry += fmt::format("  - {}\n", row.id);
     ++marks;

@@ -13,12 +13,14 @@
 #include "sim/text_file.h"
 #include "tools/command_options.h"
 #include "tools/commands.h"
+#include "tools/explain/like_rows.h"
 #include "tools/parallel.h"
 #include "tools/report/comparison_page.h"
 #include "tools/report/output.h"
 #include "tools/report/page.h"
 #include "tools/report/report.h"
 #include "tools/report/scoreboard.h"
+#include "tools/study/serving_tables.h"
 
 namespace orrery::tools {
 
@@ -32,9 +34,19 @@ struct ValidateOptions {
   bool strict = false;
 };
 
-void write_readme(const std::string& file, const std::vector<ValidationRow>& rows, const std::vector<ListNote>& notes) {
+/// What the repository says beside errors, and how many rows the intervals hold that `run --explain` states for a new
+/// source.
+Beside beside_of(const std::vector<ValidationRow>& rows) {
+  Beside beside{list_notes(), first_figures(), state_unknown(), {}};
+  const Coverage coverage = coverage_of(known_rows(rows));
+  for (const Held& held : coverage.lists) beside.held[held.list] = {held.new68, held.new90};
+  if (coverage.all.rows > 0) beside.held[""] = {coverage.all.new68, coverage.all.new90};
+  return beside;
+}
+
+void write_readme(const std::string& file, const std::vector<ValidationRow>& rows, const Beside& beside) {
   std::ostringstream summary;
-  write_markdown(summary, rows, notes);
+  write_markdown(summary, rows, beside);
   const std::string text = with_summary(sim::read_text(file, "a text with the summary's marks"), file, summary.str());
   write_output(file, [&](std::ostream& out) { out << text; });
 }
@@ -61,7 +73,35 @@ int strict_status(const std::vector<ValidationRow>& rows, double bound_pct) {
   return unmet.empty() ? kDone : kUnmet;
 }
 
+/// Why no row could be run, by the first of them; empty where one could, or there are none.
+std::string none_ran(const std::vector<ValidationRow>& rows) {
+  const auto errs = [](const ValidationRow& row) { return row.status == RowStatus::error; };
+  if (rows.empty() || !std::all_of(rows.begin(), rows.end(), errs)) return {};
+  return fmt::format("validate: none of {} rows could be run, the first: {}", rows.size(), rows.front().message);
+}
+
+/// Tables of measured serving have rows, scores and a JSON of their own.
+int validate_tables(const ValidateOptions& options) {
+  check_writable(options.json);
+  std::vector<ServingRow> rows;
+  const InterruptGuard guard;
+  for (const std::string& file : options.paths) {
+    std::vector<ServingRow> more = validate_serving(file, options.jobs > 0 ? options.jobs : default_jobs());
+    std::move(more.begin(), more.end(), std::back_inserter(rows));
+  }
+  if (!options.json.empty())
+    write_output(options.json, [&](std::ostream& out) { write_json(out, serving_rows_json(rows)); });
+  if (options.json != "-") write_serving_rows(std::cout, rows);
+  const bool any = std::any_of(rows.begin(), rows.end(), [](const ServingRow& row) { return row.status != "error"; });
+  if (!any) throw sim::UserError(fmt::format("{}: no row could be run", options.paths.front()));
+  return kDone;
+}
+
 int validate(const ValidateOptions& options) {
+  const auto served = std::count_if(options.paths.begin(), options.paths.end(), is_serving_table);
+  if (served > 0 && served < static_cast<std::int64_t>(options.paths.size()))
+    throw sim::UserError("validate: got tables of serving beside other lists, expected one kind at a time");
+  if (served > 0) return validate_tables(options);
   for (const std::string& file : {options.json, options.plot, options.rows}) check_writable(file);
   check_report(options.report);
   if (!options.readme.empty())
@@ -89,12 +129,18 @@ int validate(const ValidateOptions& options) {
   if (!options.plot.empty()) write_output(options.plot, [&](std::ostream& out) { write_scatter(out, rows); });
   if (!options.rows.empty()) write_output(options.rows, [&](std::ostream& out) { write_rows_csv(out, rows); });
   const bool documents = options.json == "-" || options.plot == "-" || options.rows == "-" || options.report == "-";
-  if (!documents && options.format == "markdown") write_markdown(std::cout, rows, notes);
+  const bool tables = !options.readme.empty() || (!documents && options.format == "markdown");
+  const Beside beside = tables ? beside_of(rows) : Beside{};
+  if (!documents && options.format == "markdown") write_markdown(std::cout, rows, beside);
   if (!documents && options.format == "text") write_scoreboard(std::cout, rows, records.size(), notes);
-  if (!options.readme.empty() && rows.size() == records.size()) write_readme(options.readme, rows, notes);
+  if (!options.readme.empty() && rows.size() == records.size()) write_readme(options.readme, rows, beside);
   if (rows.size() < records.size()) return kInterrupted;
   const bool bug = std::any_of(rows.begin(), rows.end(), [](const ValidationRow& row) { return row.internal; });
   if (bug) return kBug;
+  if (const std::string nothing = none_ran(rows); !nothing.empty()) {
+    std::cerr << nothing << '\n';
+    return kUserError;
+  }
   return options.strict ? strict_status(rows, options.bound_pct) : kDone;
 }
 

@@ -6,13 +6,17 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <limits>
 #include <new>
 #include <numeric>
 
 #include "sim/error.h"
 
 namespace orrery::tools {
+
+bool matches(std::string_view text, std::string_view pattern) {
+  if (!pattern.ends_with('*')) return text == pattern;
+  return text.starts_with(pattern.substr(0, pattern.size() - 1));
+}
 
 std::string_view name_of(RowStatus status) {
   switch (status) {
@@ -91,13 +95,48 @@ std::optional<double> step_error_pct(const Metric& metric) {
   return 100 * (predicted - measured) / measured;
 }
 
+std::string text_of(const sim::Settings& value) {
+  if (value.is_scalar()) return value.text();
+  std::string text;
+  for (const auto& [key, member] : value.members()) text += key + ": " + text_of(member) + ", ";
+  for (const sim::Settings& item : value.items()) text += text_of(item) + ", ";
+  return "[" + text + "]";
+}
+
+/// The scalars and lists below `section`, by their paths.
+void add_facts(const sim::Settings& section, const std::string& path, ValidationRow& row) {
+  for (const auto& [key, value] : section.members()) {
+    if (value.is_null()) continue;
+    if (value.is_mapping())
+      add_facts(value, path + key + ".", row);
+    else
+      row.features.facts.emplace_back(path + key, text_of(value));
+  }
+}
+
+/// See Features::facts.
+void state_facts(const sim::Settings& record, ValidationRow& row) {
+  static constexpr std::array<std::string_view, 7> kNames{"id",    "name",     "description", "source",
+                                                          "notes", "measured", "extra"};
+  if (!record.is_mapping()) return;
+  sim::Settings job = sim::Settings::mapping(record.place());
+  for (const auto& [key, value] : record.members()) {
+    if (std::find(kNames.begin(), kNames.end(), key) == kNames.end()) job.set(key, value);
+  }
+  add_facts(job, "", row);
+  std::erase_if(row.features.facts, [](const auto& fact) { return fact.first == "model.label"; });
+  std::sort(row.features.facts.begin(), row.features.facts.end());
+}
+
 void predict(ValidationRow& row, const sim::Settings& record, const workloads::StepOptions& options) {
   const scenarios::Scenario scenario = scenarios::load_scenario(record);
   if (!scenario.measured) record.fail("has no 'measured' section, expected measured: {iteration_s: ...}");
   const scenarios::Measured& measured = *scenario.measured;
-  row.source.citation = scenario.source;
+  row.source = scenario.source;
   const workloads::StepReport report = workloads::simulate_step(scenario.job, options);
   row.features = features_of(scenario.job, report);
+  row.features.step_s = sim::to_seconds(report.iteration);
+  state_facts(record, row);
   row.memory.measured_oom = measured.memory.oom;
   row.memory.predicted_oom = !report.memory.fits;
   row.memory.measured_gb = measured.memory.peak_gb;
@@ -121,33 +160,6 @@ void predict(ValidationRow& row, const sim::Settings& record, const workloads::S
   row.measured = metric.measured;
   row.predicted = metric.predicted;
   row.error_pct = step_error_pct(metric);
-}
-
-/// How far a step is off, alike for one that is twice as long and one that is half as long.
-double distance(const ValidationRow& row) {
-  const double ratio = 1 + row.error_pct.value_or(0) / 100;
-  return ratio > 0 ? std::abs(std::log(ratio)) : std::numeric_limits<double>::infinity();
-}
-
-/// `row` as its record ran in another way, where its step tells.
-void tell_by_step(ValidationRow& row, const std::vector<scenarios::OtherWay>& ways,
-                  const workloads::StepOptions& options) {
-  const double near = std::log(1.25);
-  if (!row.error_pct || distance(row) <= near) return;
-  ValidationRow nearest = row;
-  std::string sentence;
-  for (const scenarios::OtherWay& way : ways) {
-    ValidationRow other = row;
-    other.status = RowStatus::ok;
-    predict(other, way.record, options);
-    if (distance(other) > near || distance(other) >= distance(nearest)) continue;
-    nearest = std::move(other);
-    sentence = way.sentence;
-  }
-  if (sentence.empty()) return;
-  row = std::move(nearest);
-  row.fitted = row.source.told_by_step = true;
-  row.source.says.push_back("Told by its step: it ran with " + sentence);
 }
 
 /// Files as given; of a folder, its *.yaml and *.yml in the order of their names.
@@ -181,8 +193,7 @@ std::vector<ListedRecord> read_lists(const std::vector<std::string>& paths) {
     for (const sim::Settings& record : scenarios::read_records(file)) {
       ListedRecord& listed = records.emplace_back();
       listed.list = std::filesystem::path(file).stem().string();
-      listed.settings = scenarios::as_published(record, listed.source_says);
-      listed.other_ways = scenarios::other_ways(listed.settings);
+      listed.settings = record;
     }
   }
   return records;
@@ -202,12 +213,8 @@ ValidationRow validate_record(const ListedRecord& listed, const std::vector<std:
   ValidationRow row;
   row.list = listed.list;
   row.id = record_id(record);
-  row.source.says = listed.source_says;
-  row.source.contradicts = std::any_of(row.source.says.begin(), row.source.says.end(),
-                                       [](const std::string& s) { return s.starts_with(scenarios::kCorrected); });
-  row.fitted =
-      record.is_mapping() && record.find("source") != nullptr &&
-      std::any_of(fitted.begin(), fitted.end(), [&](const std::string& p) { return scenarios::matches(row.id, p); });
+  row.fitted = record.is_mapping() && record.find("source") != nullptr &&
+               std::any_of(fitted.begin(), fitted.end(), [&](const std::string& p) { return matches(row.id, p); });
   const auto fail = [&](const std::string& message, bool internal) {
     row.status = RowStatus::error;
     row.message = message;
@@ -215,7 +222,6 @@ ValidationRow validate_record(const ListedRecord& listed, const std::vector<std:
   };
   try {
     predict(row, record, options);
-    tell_by_step(row, listed.other_ways, options);
   } catch (const sim::UserError& error) {
     fail(error.what(), false);
   } catch (const std::bad_alloc&) {
@@ -239,6 +245,16 @@ std::vector<std::string> fitted_records() {
   return ids;
 }
 
+double quantile(std::vector<double> values, double p) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  const double at = p * static_cast<double>(values.size() - 1);
+  const auto below = static_cast<std::size_t>(at);
+  const double rest = at - static_cast<double>(below);
+  if (rest == 0) return values[below];
+  return values[below] * (1 - rest) + values[below + 1] * rest;
+}
+
 ErrorSummary summarize(std::vector<double> error_pct) {
   ErrorSummary summary;
   summary.n = error_pct.size();
@@ -249,8 +265,8 @@ ErrorSummary summarize(std::vector<double> error_pct) {
   std::sort(error_pct.begin(), error_pct.end());
   summary.mape_pct = std::accumulate(error_pct.begin(), error_pct.end(), 0.0) / n;
   summary.max_ape_pct = error_pct.back();
-  const std::size_t half = error_pct.size() / 2;
-  summary.median_ape_pct = error_pct.size() % 2 == 1 ? error_pct[half] : (error_pct[half - 1] + error_pct[half]) / 2;
+  summary.median_ape_pct = quantile(error_pct, 0.5);
+  summary.p90_ape_pct = quantile(error_pct, 0.9);
   return summary;
 }
 

@@ -5,13 +5,17 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "scenarios/scenario.h"
-#include "scenarios/sources.h"
 #include "workloads/step/step.h"
 
 namespace orrery::tools {
+
+/// Whether `text` is `pattern`, or begins with what stands before a trailing *.
+bool matches(std::string_view text, std::string_view pattern);
 
 enum class RowStatus { ok, oom, error };
 std::string_view name_of(RowStatus status);
@@ -32,11 +36,9 @@ Metric compare(const scenarios::Measured& measured, const workloads::StepReport&
 struct ListedRecord {
   std::string list;  // the file, without folder and suffix
   sim::Settings settings;
-  std::vector<std::string> source_says = {};  // what its source says beyond it, which stands in `settings`: sentences
-  std::vector<scenarios::OtherWay> other_ways = {};  // in which it may have run, where nobody says which
 };
-/// The records of `paths`, each as the published table that it cites has it (scenarios/sources.h): files as given; of a
-/// folder, its *.yaml and *.yml in the order of their names. Throws sim::UserError.
+/// The records of `paths`, as they stand: files as given; of a folder, its *.yaml and *.yml in the order of their
+/// names. Throws sim::UserError.
 std::vector<ListedRecord> read_lists(const std::vector<std::string>& paths);
 /// The record's `id`, else its `name`, else "line N".
 std::string record_id(const sim::Settings& record);
@@ -52,6 +54,9 @@ struct Features {
     std::int64_t global_batch = 0, micro_batch = 0, layers = 0, hidden = 0, seq = 0;
   } sizes;
   std::array<double, workloads::kCategories> exposed_s{};  // the predicted breakdown
+  double step_s = 0;                                       // predicted, whatever the metric
+  /// What the record states of its job, key by key in their order: neither names nor what was measured.
+  std::vector<std::pair<std::string, std::string>> facts = {};
 };
 Features features_of(const workloads::Job& job, const workloads::StepReport& report);
 
@@ -75,19 +80,12 @@ struct ValidationRow {
   bool internal = false;         // the error is ours
   RowStatus status = RowStatus::ok;
   std::string message;  // of an error
-  struct Source {
-    std::string citation;
-    std::vector<std::string> says = {};  // beyond the record
-    bool contradicts = false;            // the record, which was corrected
-    bool told_by_step = false;           // how it ran, of several ways that its source leaves open; `fitted` then
-  } source;
-  Features features;  // of a record that could be simulated
+  std::string source;   // what the record cites
+  Features features;    // of a record that could be simulated
 };
 
 /// One record, whatever happens to it: a record that cannot be loaded or simulated becomes a row with status error.
 /// Status oom: the prediction does not fit the memory, and the record does not say that the measurement ran out too.
-/// Of several ways in which it may have run the record's own stands, unless its step is off by more than a quarter and
-/// another's is within: then the nearest of these, and the row's step is not counted as one that nobody had seen.
 /// `options`: brief ones leave memory and breakdown at 0.
 /// `fitted`: as fitted_records; a record that cites no source is nobody's.
 ValidationRow validate_record(const ListedRecord& listed, const std::vector<std::string>& fitted,
@@ -100,9 +98,11 @@ std::vector<std::string> fitted_records();
 /// Over rows that have an error_pct. All zero for none.
 struct ErrorSummary {
   std::size_t n = 0;
-  double mape_pct = 0, median_ape_pct = 0, max_ape_pct = 0;  // of the sizes of errors of the step
-  double bias_pct = 0;                                       // their mean; above 0: predicted steps are too long
+  double mape_pct = 0, median_ape_pct = 0, p90_ape_pct = 0, max_ape_pct = 0;  // of the sizes of errors of the step
+  double bias_pct = 0;  // their mean; above 0: predicted steps are too long
 };
 ErrorSummary summarize(std::vector<double> error_pct);
+/// Between the two values that the share `p` lies between, in proportion (Hyndman and Fan's definition 7); 0 of none.
+double quantile(std::vector<double> values, double p);
 
 }  // namespace orrery::tools

@@ -1,20 +1,16 @@
 // CSV tables of measurements, gzipped or not. Plain commas: none of the published tables quotes a field.
 #include "calibration/measure/samples.h"
 
-#include <zlib.h>
-
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <filesystem>
-#include <fstream>
 #include <map>
-#include <memory>
 #include <set>
 #include <sstream>
 #include <string_view>
 #include <tuple>
 
+#include "calibration/measure/table.h"
 #include "sim/error.h"
 #include "sim/text_file.h"
 
@@ -23,57 +19,6 @@ namespace {
 
 using sim::Place;
 using sim::UserError;
-
-std::vector<std::string_view> split(std::string_view line) {
-  std::vector<std::string_view> out;
-  while (true) {
-    const std::size_t comma = line.find(',');
-    out.push_back(line.substr(0, comma));
-    if (comma == std::string_view::npos) return out;
-    line.remove_prefix(comma + 1);
-  }
-}
-
-/// One line of a table, with its columns by name.
-class Line {
- public:
-  Line(const std::string& file, int number, const std::map<std::string, std::size_t>& columns, std::string_view text)
-      : file_(file), number_(number), columns_(columns), fields_(split(text)) {
-    if (fields_.size() != columns.size())
-      fail("line", "got " + std::to_string(fields_.size()) + " columns, expected " + std::to_string(columns.size()));
-  }
-  [[noreturn]] void fail(const std::string& column, const std::string& message) const {
-    const auto at = columns_.find(column);
-    throw UserError(Place{file_, number_, at == columns_.end() ? 1 : static_cast<int>(at->second) + 1}, column,
-                    message);
-  }
-  bool has(const std::string& column) const { return columns_.count(column) == 1; }
-  std::string_view text(const std::string& column) const { return fields_[columns_.at(column)]; }
-
-  double number(const std::string& column) const {
-    const std::string_view t = text(column);
-    double value = 0;
-    const auto [end, error] = std::from_chars(t.data(), t.data() + t.size(), value);
-    if (error != std::errc{} || end != t.data() + t.size() || !(value > 0) || !(value < 1e18))
-      fail(column, "got '" + std::string(t) + "', expected a positive number");
-    return value;
-  }
-  std::int64_t count(const std::string& column) const {
-    const double value = number(column);
-    if (value != static_cast<double>(static_cast<std::int64_t>(value)))
-      fail(column, "got '" + std::string(text(column)) + "', expected a positive integer");
-    return static_cast<std::int64_t>(value);
-  }
-  std::int64_t optional_count(const std::string& column, std::int64_t missing = 0) const {
-    return text(column).empty() || text(column) == "0" ? missing : count(column);
-  }
-
- private:
-  const std::string& file_;
-  int number_;
-  const std::map<std::string, std::size_t>& columns_;
-  std::vector<std::string_view> fields_;
-};
 
 template <class Name>
 bool named(std::string_view text, std::size_t count, const Name& name_at, std::size_t& found) {
@@ -455,7 +400,7 @@ struct Table {
 const std::vector<Table>& tables() {
   static const std::vector<Table> all = [] {
     std::vector<std::string> measured;
-    for (std::string_view c : split(kMeasuredColumns)) measured.emplace_back(c);
+    for (std::string_view c : fields_of(kMeasuredColumns)) measured.emplace_back(c);
     return std::vector<Table>{
         {{"dtype", "m", "n", "k", "ms"}, read_gemm},
         {{"batch", "seq", "heads", "kv_heads", "head_dim", "ms"}, read_attention},
@@ -486,34 +431,6 @@ const Table& table_of(const std::map<std::string, std::size_t>& columns, const s
                       "distribution,ms or the columns that orrery calibrate writes");
 }
 
-/// A file as it is, or what its gzip stream holds: a stream of kilobytes can stand for gigabytes, so both have a limit.
-std::string whole_text(const std::string& file) {
-  const std::string wanted = "a table of measurements (CSV)";
-  std::array<unsigned char, 2> magic{};
-  if (std::filesystem::is_regular_file(file)) {
-    std::ifstream in(file, std::ios::binary);
-    in.read(reinterpret_cast<char*>(magic.data()), magic.size());
-  }
-  if (magic != std::array<unsigned char, 2>{0x1f, 0x8b}) return sim::read_text(file, wanted);
-  const std::unique_ptr<gzFile_s, int (*)(gzFile)> in(gzopen(file.c_str(), "rb"), gzclose);
-  if (in == nullptr) throw UserError(Place{file, 0, 0}, "samples", "cannot be read");
-  std::string text;
-  std::array<char, 1 << 16> block{};
-  int read = 0;
-  while ((read = gzread(in.get(), block.data(), static_cast<unsigned>(block.size()))) > 0) {
-    text.append(block.data(), static_cast<std::size_t>(read));
-    if (text.size() > sim::kLargestText)
-      throw UserError(Place{file, 0, 0}, "samples",
-                      fmt::format("got more than {} MiB, expected {}", sim::kLargestText >> 20, wanted));
-  }
-  int status = Z_OK;
-  gzerror(in.get(), &status);  // a stream that ends early reads as text that does, and this alone says so
-  if (status == Z_ERRNO) throw UserError(Place{file, 0, 0}, "samples", "cannot be read");
-  if (read < 0 || (status != Z_OK && status != Z_STREAM_END))
-    throw UserError(Place{file, 0, 0}, "samples", "got a damaged gzip stream, expected a whole one");
-  return text;
-}
-
 }  // namespace
 
 Samples read_samples(const std::string& file) {
@@ -533,7 +450,7 @@ Samples read_samples(const std::string& file) {
   } while (text.starts_with('#'));
   const Place header{file, number, 1};
   std::map<std::string, std::size_t> columns;
-  for (std::string_view c : split(text))
+  for (std::string_view c : fields_of(text))
     if (!columns.emplace(std::string(c), columns.size()).second)
       throw UserError(header, "header", "names the column '" + std::string(c) + "' twice");
   const Table& table = table_of(columns, text, header);

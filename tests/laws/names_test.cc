@@ -6,7 +6,7 @@
 #include <string>
 
 #include "scenarios/scenario.h"
-#include "scenarios/sources.h"
+#include "sim/error.h"
 #include "tests/catch.h"
 #include "tests/tools/program.h"
 #include "tools/explain/explain.h"
@@ -18,11 +18,11 @@ using namespace orrery;
 
 namespace {
 
-// Under sanitizers, which take ten times as long, one id of so many is tried.
+// One id of so many is tried; fewer under sanitizers, which take ten times as long.
 #ifdef __SANITIZE_ADDRESS__
-constexpr std::size_t kOneIdOf = 8;
+constexpr std::size_t kOneIdOf = 32;
 #else
-constexpr std::size_t kOneIdOf = 1;
+constexpr std::size_t kOneIdOf = 4;
 #endif
 
 const std::vector<tools::ListedRecord>& published() {
@@ -75,7 +75,7 @@ TEST_CASE("a scenario gives the same answer under the ids and names of all publi
       ++tried;
     }
   }
-  CHECK(tried > 800 / kOneIdOf);
+  CHECK(tried > 2700 * 2 / kOneIdOf);
 }
 
 TEST_CASE("a row of a published table is read alike under any id, in validate as in a run") {
@@ -87,24 +87,15 @@ TEST_CASE("a row of a published table is read alike under any id, in validate as
     INFO(record.list);
     const sim::Settings renamed = called(record.settings, "id", "my-run");
     const auto row = tools::validate_record(record, {}, options);
-    const auto again = tools::validate_record({record.list, renamed, record.source_says}, {}, options);
+    const auto again = tools::validate_record({record.list, renamed}, {}, options);
     CHECK(row.status != tools::RowStatus::error);
     CHECK(row.predicted == again.predicted);
-    CHECK(row.source.contradicts == again.source.contradicts);
   }
-  CHECK(lists.size() == 25);
-  // And before the correction: what the source says beyond a record does not hang on what the record is called.
-  for (const std::string& list : lists) {
-    const auto raw = scenarios::read_records(std::string(ORRERY_SOURCE_DIR) + "/tests/published/" + list + ".yaml");
-    std::vector<std::string> notes, renamed;
-    scenarios::as_published(raw.front(), notes);
-    scenarios::as_published(called(raw.front(), "id", "my-run"), renamed);
-    CHECK(notes == renamed);
-  }
+  CHECK(lists.size() == 41);
 }
 
 TEST_CASE("a user's own row is taken at its word, though it is called like a published one") {
-  // Each is given the id of a row that its source contradicts, and cites nothing.
+  // Each is given the id of a published row, two of them of rows that a number was fitted on, and cites nothing.
   const tests::Folder folder;
   std::string text;
   for (const char* id : {"zb-1.5B-1F1B-m24", "tr11-059", "mtnlg-280nodes", "vtrain-single-0004"}) {
@@ -116,11 +107,9 @@ TEST_CASE("a user's own row is taken at its word, though it is called like a pub
   std::set<std::string> predicted;
   for (const tools::ListedRecord& record : tools::read_lists({folder.write("zero-bubble.yaml", text)})) {
     INFO(tools::record_id(record.settings));
-    CHECK(record.source_says.empty());
     const auto row = tools::validate_record(record, tools::fitted_records());
     INFO(row.message);
     REQUIRE(row.predicted.has_value());
-    CHECK_FALSE(row.source.contradicts);
     CHECK_FALSE(row.fitted);
     predicted.insert(fmt::format("{}", *row.predicted));
   }
@@ -131,7 +120,12 @@ TEST_CASE("run --explain leaves a published row's own measurement out, whatever 
   const std::vector<tools::KnownRow> known = tools::shipped_known_rows();
   std::size_t found = 0;
   for (const tools::ListedRecord& record : published()) {
-    const scenarios::Scenario scenario = scenarios::load_scenario(called(record.settings, "id", "my-run"));
+    scenarios::Scenario scenario;
+    try {
+      scenario = scenarios::load_scenario(called(record.settings, "id", "my-run"));
+    } catch (const sim::UserError&) {
+      continue;  // a row that the language refuses: published_test.cc
+    }
     const tools::Metric metric = tools::compare(*scenario.measured, {});
     const tools::KnownRow* row = tools::same_measurement(tools::features_of(scenario.job, {}), metric, known);
     if (row == nullptr) continue;

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "scenarios/scenario.h"
+#include "scenarios/yaml_text.h"
 #include "tests/catch.h"
 #include "tests/laws/tree.h"
 #include "tests/skipped.h"
@@ -26,7 +27,7 @@ namespace {
 // Under sanitizers, which take ten times as long, one record of so many is simulated, and the first of each list; what
 // needs them all is tagged full-size.
 #ifdef __SANITIZE_ADDRESS__
-constexpr std::size_t kOneRecordOf = 8;
+constexpr std::size_t kOneRecordOf = 32;
 #else
 constexpr std::size_t kOneRecordOf = 1;
 #endif
@@ -61,6 +62,23 @@ const tools::ValidationRow& row(std::string_view id) {
   }
   FAIL("no record is called " << id);
   return rows().front();
+}
+
+/// Whether the record could be simulated; checks that it is run as it is validated.
+bool runs_as_validated(const tools::ListedRecord& record) {
+  const std::string id = tools::record_id(record.settings);
+  const std::string file = std::string(ORRERY_SOURCE_DIR) + "/tests/published/" + record.list + ".yaml";
+  for (const tools::ValidationRow& r : rows()) {
+    if (r.list != record.list || r.id != id || r.status == tools::RowStatus::error) continue;
+    INFO(record.list << " " << id);
+    const auto run = scenarios::load_scenario(scenarios::read_scenario(file + "#" + id));
+    const workloads::StepReport report = workloads::simulate_step(run.job);
+    // An id that two rows of a table bear is the first's.
+    CHECK(sim::to_seconds(report.iteration) == r.features.step_s);
+    CHECK(report.memory.fits != r.memory.predicted_oom);
+    return true;
+  }
+  return false;
 }
 
 /// The words of a text, numbers apart.
@@ -100,56 +118,83 @@ TEST_CASE("steps of more than ten thousand GPUs come out within 10 % of what was
   }
 }
 
-TEST_CASE("every kept record is simulated, compared and cited") {
-  std::set<std::string> ids;
+TEST_CASE("every record is simulated, compared and cited, or refused for what the language has no word for") {
+  std::size_t compared = 0, refused = 0;
   for (const tools::ValidationRow& r : rows()) {
-    INFO(r.id << " " << r.message);
-    ids.insert(r.id);
-    CHECK(r.status != tools::RowStatus::error);
-    CHECK(r.error_pct.has_value());
-    CHECK(r.source.citation.size() >= 20);
+    INFO(r.list << " " << r.id << " " << r.message);
+    CHECK_FALSE(r.internal);
+    if (r.status == tools::RowStatus::error) {
+      // Expert ranks that repeat the batch, adapters of mixtures, experts that replicas do not divide, stages without
+      // layers: of these four kinds, in these lists.
+      const bool known =
+          (r.list == "kempner-h200" && r.message.find("parallelism.data") != std::string::npos) ||
+          (r.list == "mbridge-cards" && r.message.find("finetune: got a mixture") != std::string::npos) ||
+          (r.list == "megatron-bridge-moe" && r.message.find("parallelism.expert") != std::string::npos) ||
+          (r.list == "nanotron-failed" && r.message.find("chunks") != std::string::npos);
+      CHECK(known);
+      ++refused;
+      continue;
+    }
+    CHECK(r.source.size() >= 20);
+    const bool ended = r.measured_failed || r.memory.measured_oom.value_or(false);
+    CHECK(r.error_pct.has_value() != ended);
+    compared += ended ? 0 : 1;
   }
-  CHECK(ids.size() == rows().size());
-  CHECK(ids.size() > 900 / kOneRecordOf);
+  CHECK(compared >= 2008 / kOneRecordOf);
+  CHECK(refused <= 46);
 }
 
-TEST_CASE("every row of the sources' tables is kept", "[full-size]") {
+TEST_CASE("every row of the sources' tables is there, under a citation, and every list is on the scoreboard",
+          "[full-size]") {
   std::map<std::string, std::size_t> lists;
   for (const tools::ValidationRow& r : rows()) ++lists[r.list];
-  // As counted in them.
-  const std::map<std::string, std::size_t> expected{{"bigscience-tr11", 30},
-                                                    {"dgxc-gb200-dense", 6},
-                                                    {"dgxc-h100", 111},
-                                                    {"dgxc-moe", 25},
-                                                    {"frontier", 1},
-                                                    {"gpt6.7b", 2},
-                                                    {"korthikanti", 4},
-                                                    {"llama3", 2},
-                                                    {"megascale", 23},
-                                                    {"megatron-bridge-dense", 52},
-                                                    {"megatron-bridge-moe", 77},
-                                                    {"mlperf-dlrm", 29},
-                                                    {"mlperf-gpt3-h100", 4},
-                                                    {"mlperf-llama31", 23},
-                                                    {"mlperf-llama405b", 2},
-                                                    {"mlperf-lora", 46},
-                                                    {"mosaic-fsdp", 101},
-                                                    {"mtnlg", 1},
-                                                    {"nanotron", 87},
-                                                    {"narayanan", 13},
-                                                    {"nemo-docs", 17},
-                                                    {"torchtitan", 17},
-                                                    {"vtrain-multi", 65},
-                                                    {"vtrain-single", 194},
-                                                    {"zero-bubble", 29}};
-  CHECK(lists == expected);
+  CHECK(lists.size() == 41);
+  CHECK(rows().size() == 2804);
+  CHECK(lists["nanotron"] == 885);
+  CHECK(lists["nanotron-failed"] == 775);
+  std::set<std::string> noted;
+  for (const tools::ListNote& note : tools::list_notes()) noted.insert(note.list);
   for (const auto& [list, count] : lists) {
     const std::string text = laws::fs::path(ORRERY_SOURCE_DIR) / "tests/published" / (list + ".yaml");
     std::string first;
-    std::getline(std::ifstream(text) >> std::ws, first);
+    std::ifstream file(text);
+    std::getline(file >> std::ws, first);
     INFO(list);
     CHECK(first.starts_with("# "));  // the citation of the list
+    CHECK(noted.count(list) == 1);
   }
+}
+
+TEST_CASE("a record that is run gives the step that validate compares, to the last digit") {
+  // As `orrery run FILE#ID` reads it; every row by `laws_test [every-row]`.
+  std::size_t seen = 0, ran = 0;
+  for (const tools::ListedRecord& record : kept_records()) {
+    if (seen++ % 16 == 0) ran += runs_as_validated(record) ? 1 : 0;
+  }
+  CHECK(ran > 100 / kOneRecordOf);
+}
+
+TEST_CASE("every record that is run gives the step that validate compares", "[.][every-row]") {
+  std::size_t ran = 0;
+  for (const tools::ListedRecord& record : kept_records()) ran += runs_as_validated(record) ? 1 : 0;
+  CHECK(ran == 2758);
+}
+
+TEST_CASE("lists that nobody had looked at have figures of their first day", "[full-size]") {
+  std::set<std::string> first;
+  for (const tools::FirstFigures& figures : tools::first_figures()) first.insert(figures.list);
+  for (const tools::ListNote& note : tools::list_notes()) {
+    INFO(note.list);
+    if (note.looked_at == tools::LookedAt::never) CHECK(first.count(note.list) == 1);
+  }
+}
+
+TEST_CASE("rows whose state is unknown are rows of the lists") {
+  std::set<std::string> ids;
+  for (const tools::ListedRecord& record : tools::read_lists({std::string(ORRERY_SOURCE_DIR) + "/tests/published"}))
+    ids.insert(tools::record_id(record.settings));
+  CHECK(tools::state_unknown().size() == 126);
+  for (const std::string& id : tools::state_unknown()) CHECK(ids.count(id) == 1);
 }
 
 TEST_CASE("rows of MegaScale and MLPerf come out within 20 %") {
@@ -177,14 +222,18 @@ TEST_CASE("notes and fitted marks name lists and records that exist") {
     CHECK(noted.insert(note.list).second);
     CHECK_FALSE(note.title.empty());
   }
-  CHECK(noted == lists);
+  CHECK(noted.size() == lists.size());
 }
 
 TEST_CASE("docs/scoreboard.md holds the summary that tools/scoreboard writes", "[full-size]") {
   std::ostringstream text;
   text << std::ifstream(std::string(ORRERY_SOURCE_DIR) + "/docs/scoreboard.md", std::ios::binary).rdbuf();
   std::ostringstream summary;
-  tools::write_markdown(summary, rows(), tools::list_notes());
+  tools::Beside beside{tools::list_notes(), tools::first_figures(), tools::state_unknown(), {}};
+  const tools::Coverage coverage = tools::coverage_of(tools::known_rows(rows()));
+  for (const tools::Held& held : coverage.lists) beside.held[held.list] = {held.new68, held.new90};
+  beside.held[""] = {coverage.all.new68, coverage.all.new90};
+  tools::write_markdown(summary, rows(), beside);
   const std::string shown = text.str();
   const std::string expected = tools::with_summary(shown, "scoreboard.md", summary.str());
   // Another compiler may round the last digit the other way.
@@ -218,33 +267,28 @@ TEST_CASE("the intervals of run --explain hold about as many published rows as t
   CHECK(coverage.all.held90 < 97);
   CHECK(coverage.all.new68 > 60);
   CHECK(coverage.all.new68 < 80);
-  CHECK(coverage.all.new90 > 85);
+  CHECK(coverage.all.new90 >
+        80);  // 126 rows of unknown state, which miss by a quarter and more, are a fifteenth of all
   CHECK(coverage.all.new90 < 97);
 }
 
-TEST_CASE("where the shared lists lie beside the checkout, the kept records are among theirs") {
+TEST_CASE("where the lists that these were taken from lie beside the checkout, the records are theirs") {
   const laws::fs::path shared = laws::fs::path(ORRERY_SOURCE_DIR).parent_path() / "shared" / "published";
   if (!laws::fs::is_directory(shared)) {
     tests::skipped("no shared lists of published rows beside the source tree: the kept records are not compared");
     return;
   }
-  std::map<std::string, const tools::ValidationRow*> kept;
-  for (const tools::ValidationRow& r : rows()) kept[r.id] = &r;
+  std::map<std::string, std::string> kept;
+  const auto named = [](const tools::ListedRecord& record) {
+    return record.list + "#" + tools::record_id(record.settings);
+  };
+  for (const tools::ListedRecord& record : tools::read_lists({std::string(ORRERY_SOURCE_DIR) + "/tests/published"}))
+    kept[named(record)] = scenarios::yaml_text(record.settings);
   std::size_t compared = 0;
   for (const tools::ListedRecord& record : tools::read_lists({shared.string()})) {
-    if (kept.count(record.settings.at("id").text()) == 0) continue;  // the shared lists have grown since
-    const scenarios::Scenario scenario = scenarios::load_scenario(record.settings);
-    INFO(scenario.id);
-    REQUIRE(scenario.measured.has_value());
-    const tools::Metric metric = tools::compare(*scenario.measured, {});
-    CHECK(kept[scenario.id]->metric == metric.name);
-    CHECK(kept[scenario.id]->measured == metric.measured);
-    const tools::Features features = tools::features_of(scenario.job, {});
-    CHECK(features.gpus == kept[scenario.id]->features.gpus);
-    // A step tells the software of some.
-    if (!kept[scenario.id]->source.told_by_step) CHECK(features.software == kept[scenario.id]->features.software);
-    CHECK(features.sizes.global_batch == kept[scenario.id]->features.sizes.global_batch);
+    if (kept.count(named(record)) == 0) continue;  // the shared lists have grown since
+    CHECK(kept.at(named(record)) == scenarios::yaml_text(record.settings));
     ++compared;
   }
-  CHECK(compared == rows().size());
+  CHECK(compared >= kept.size());
 }

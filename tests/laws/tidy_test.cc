@@ -256,7 +256,8 @@ TEST_CASE("sub-rooms include only what is below them") {
         "workloads/compile/"}},
       {"workloads/step/",
        {"sim/", "topology/", "calibration/", "workloads/model/", "workloads/schedules/", "workloads/collectives/",
-        "workloads/compile/", "workloads/step/"}},
+        "workloads/compile/", "workloads/step/", "workloads/runs/serving/"}},
+      {"workloads/runs/serving/", {"sim/", "workloads/runs/serving/"}},  // knows times of iterations, and no model
       {"workloads/campaign/", {"sim/", "workloads/campaign/"}},  // runs over the times of steps, and knows no step
       {"workloads/queue/", {"sim/", "workloads/queue/"}},        // as do queues
       {"tools/report/", tools({"report/", "validation."})},
@@ -266,7 +267,7 @@ TEST_CASE("sub-rooms include only what is below them") {
       {"tools/import/", tools({"import/"})},
       {"tools/whatif/", tools({"report/", "validation.", "study/", "parallel.", "import/", "whatif/"})},
       {"tools/learn/", tools({"report/", "validation.", "parallel.", "learn/"})},
-      {"tools/replay/", tools({"report/", "validation.", "parallel.", "learn/", "replay/"})},
+      {"tools/replay/", tools({"report/", "validation.", "parallel.", "learn/", "replay/", "import/parse_json."})},
       {"tools/api/", tools({"api/"})},
       {"tools/python/", tools({"report/", "validation.", "study/", "parallel.", "explain/"})},
       {"tools/validation.", tools({"validation."})},
@@ -430,6 +431,26 @@ TEST_CASE("heavy libraries stay in the .cc files of the room that owns them") {
       if (!owned || file.suffix != ".cc") problems.push_back(at(file, include.line) + " includes " + include.name);
     }
   }
+  CHECK(problems == Problems{});
+}
+
+TEST_CASE("JSON that comes from outside is read by one function, which bounds it") {
+  // Beside it the reader of profiler's traces, which takes events one by one and builds no tree.
+  static const std::regex kParse(R"(json::(parse|accept|sax_parse|from_\w+)\()");
+  const std::set<std::string> kReaders{"tools/import/parse_json.cc", "tools/learn/kineto.cc"};
+  std::set<std::string> seen;
+  Problems problems;
+  for (const SourceFile& file : source_files()) {
+    if (!file.is_code() || file.room() == "tests") continue;
+    for (std::size_t i = 0; i < file.lines.size(); ++i) {
+      if (!std::regex_search(file.lines[i], kParse)) continue;
+      if (kReaders.contains(file.path))
+        seen.insert(file.path);
+      else
+        problems.push_back(at(file, i));
+    }
+  }
+  CHECK(seen == kReaders);  // the law sees them
   CHECK(problems == Problems{});
 }
 

@@ -66,7 +66,7 @@ TEST_CASE("--set below a name inherits the name") {
   Settings twice = set_in(text, "software.kernel_issue=3 us");
   apply_set(twice, "software.step_host=1 ms");
   CHECK(twice.at("software").members().size() == 3);
-  CHECK(set_in("a: 1", "software.kernel_issue=3 us").at("software").at("inherits").text() == "megatron-core-0.8");
+  CHECK(set_in("a: 1", "software.kernel_issue=3 us").at("software").at("inherits").text() == "megatron-core-0.16");
 }
 
 TEST_CASE("--set says what is wrong, and where") {

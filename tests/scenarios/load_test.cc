@@ -1,5 +1,6 @@
 // Does a scenario become the job that it means, and do its defaults say that they were taken?
 #include <algorithm>
+#include <sstream>
 
 #include "tests/catch.h"
 #include "tests/scenarios/expect.h"
@@ -68,7 +69,7 @@ TEST_CASE("what is left out takes the documented default and says so") {
     CHECK(assumes(job, key));
   }
   CHECK_FALSE(assumes(job, "software is not given"));
-  CHECK(assumes(job_with(20, ""), "software is not given: megatron-core-0.8"));
+  CHECK(assumes(job_with(20, ""), "software is not given: megatron-core-0.16"));
   CHECK(assumes(job_with(18, ""), "batch.micro is not given: 1"));
   const Job derived = job_with(15, "");
   CHECK(derived.parallelism.data == 64 / (4 * 2));
@@ -154,19 +155,6 @@ TEST_CASE("facts that the language has no key for are listed, and change nothing
   CHECK(plain.measured->energy_j == 3e6);
   CHECK_FALSE(plain.measured->failed);
   CHECK(load_text(small_scenario() + "measured: {failed: crashed_or_oom}\n").measured->failed);
-}
-
-TEST_CASE("a record counts the layers that run again, in figures or in words") {
-  const std::string measured = "measured: {iteration_s: 1}\n";
-  const auto layers = [&](const char* recompute, const char* count) {
-    const std::string extra = fmt::format("extra: {{recompute_layers: {}}}\n", count);
-    return load_text(with_line(19, recompute) + measured + extra).job.method.recomputed_layers;
-  };
-  CHECK(layers("recompute: full", "2") == 2);
-  CHECK(layers("recompute: full", "1 layer of each virtual stage") == 1);
-  CHECK(layers("recompute: partial", "2 layers of each virtual stage") == 2);
-  CHECK(layers("recompute: full", "2 of them") == 0);
-  CHECK(layers("recompute: selective", "2") == 0);
 }
 
 TEST_CASE("activations: swiglu gates, gelu may, and what a gated MLP applies by default") {
@@ -327,4 +315,21 @@ TEST_CASE("a variant is what loading the whole document gives, and is refused al
     CHECK(whole != "(no error)");
     CHECK(user_error([&] { load_variant(base, document); }) == whole);
   }
+}
+
+TEST_CASE("the generation that is taken where none is named is the newest Megatron-Core that ships") {
+  std::vector<std::vector<int>> versions;
+  for (const std::string& name : shipped("software")) {
+    const std::string family = "megatron-core-";
+    if (!name.starts_with(family) || name.find_first_not_of("0123456789.", family.size()) != std::string::npos)
+      continue;
+    std::istringstream numbers(name.substr(family.size()));
+    std::vector<int> version;
+    for (std::string number; std::getline(numbers, number, '.');) version.push_back(std::stoi(number));
+    versions.push_back(version);
+  }
+  REQUIRE(versions.size() > 3);
+  const std::vector<int> newest = *std::max_element(versions.begin(), versions.end());
+  CHECK(assumes(job_with(20, ""), "software is not given: megatron-core-" + std::to_string(newest[0]) + "." +
+                                      std::to_string(newest[1]) + ", the newest Megatron-Core that ships"));
 }

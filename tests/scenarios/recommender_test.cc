@@ -75,14 +75,6 @@ TEST_CASE("tables that do not fit are placed all the same, unless their memory i
   CHECK_FALSE(orrery::workloads::simulate_step(job).memory.fits);
 }
 
-TEST_CASE("a record that leaves its network open takes what its source says of it") {
-  const std::string cited =
-      "source=mlcommons/training_results_v4.0 NVIDIA/results/eos_n8_ngc24.04_merlin_hugectr/dlrm_dcnv2/";
-  CHECK(job_of({"cluster.gpus=64", cited}).machine.fabric.name == "ndr-rail");
-  CHECK(user_error([&] { load_scenario(document({"cluster.gpus=64"})); }).find("cluster.fabric: is missing") !=
-        std::string::npos);
-}
-
 TEST_CASE("mistakes about recommenders are one line that names the key and what was expected") {
   const std::string gpt = "model={kind: gpt, layers: 8, hidden: 2048, heads: 16, vocab: 51200, seq: 1024";
   for (const Mistake& mistake : std::vector<Mistake>{

@@ -108,7 +108,7 @@ TEST_CASE("bytes that are no text are refused with their place") {
 
 TEST_CASE("nesting is cut at 64, however it is written and however deep it goes") {
   const std::string deeper = "nested deeper than 64";
-  for (const int depth : {65, 10'000, 1'000'000}) {
+  for (const int depth : {65, 10'000, 150'000}) {
     CHECK(error_of(repeated("[", depth) + repeated("]", depth)).find(deeper) != std::string::npos);
     CHECK(error_of(repeated("{a: ", depth) + repeated("}", depth)).find(deeper) != std::string::npos);
     CHECK(error_of(repeated("- ", depth) + "x").find(deeper) != std::string::npos);
@@ -154,11 +154,11 @@ TEST_CASE("sizes are bounded") {
   for (int i = 0; i < 5000; ++i) keys.append("k").append(std::to_string(i)).append(": 1\n");
   CHECK(error_of(keys).find("more than 4096 keys") != std::string::npos);
   CHECK(error_of(std::string(300, 'k') + ": 1\n").find("300 characters") != std::string::npos);
-  CHECK(error_of(repeated("[", 1) + repeated("1,", 1'000'001) + "]").find("more than 1000000 values") !=
+  CHECK(error_of(repeated("[", 1) + repeated("1,", 200'001) + "]").find("more than 200000 values") !=
         std::string::npos);
   std::string wide;
   for (int i = 0; i < 60; ++i) wide.append("{").append(250, 'k').append(": ");
-  CHECK(error_of(wide + "[" + repeated("1,", 900'000) + "]" + repeated("}", 60)).find("below long keys") !=
+  CHECK(error_of(wide + "[" + repeated("1,", 190'000) + "]" + repeated("}", 60)).find("below long keys") !=
         std::string::npos);
 }
 

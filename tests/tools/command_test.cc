@@ -168,8 +168,10 @@ TEST_CASE("validate --strict exits with 3 for rows that err, that do not fit and
   CHECK(beyond.status == 3);
   CHECK(beyond.err == "validate: small: the step is off by -20.0 %, beyond 19.9 %\n");
   const std::string broken = list("broken.yaml", "", "tensor: 2", "tensor: 3");
-  CHECK(tests::orrery({"validate", broken}).status == 0);
-  CHECK(tests::orrery({"validate", broken, "--strict"}).status == 3);
+  const std::string both = folder.write("both.yaml", tests::read_file(off) + tests::read_file(broken));
+  CHECK(tests::orrery({"validate", both}).status == 0);
+  CHECK(tests::orrery({"validate", both, "--strict"}).status == 3);
+  CHECK(tests::orrery({"validate", broken, "--strict"}).status == 2);  // none could be run
   const std::string large = list("large.yaml", "", "{global: 16, micro: 1}", "{global: 4096, micro: 256}");
   CHECK(tests::orrery({"validate", large, "--strict"}).status == 3);
   const std::string ran_out =
@@ -275,6 +277,17 @@ TEST_CASE("reproduce prints every cell of the table with its error") {
       CHECK(rate * step == Approx(tokens).epsilon(0.001));
     }
   }
+}
+
+TEST_CASE("a list of which no row could be run is the user's error, with its rows written") {
+  const Folder folder;
+  const std::string row = "- {id: a, measured: {iteration_s: 1}, cluster: {device: h100-sxm-80gb, gpus: 3}}\n";
+  const std::string one = folder.write("one.yaml", row), json_file = folder.file("rows.json");
+  const tests::Outcome outcome = tests::orrery({"validate", one, "--json", json_file});
+  CHECK(outcome.status == 2);
+  CHECK(std::count(outcome.err.begin(), outcome.err.end(), '\n') == 1);
+  CHECK(outcome.err.find("none of 1 rows could be run, the first: ") != std::string::npos);
+  CHECK(json::parse(tests::read_file(json_file))["rows"][0]["status"] == "error");
 }
 
 TEST_CASE("validate keeps every row and says which failed and why") {

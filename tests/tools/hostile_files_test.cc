@@ -1,6 +1,10 @@
 // Files that crashed a reader, filled the memory or ended in an internal error, as fuzzing (tests/fuzz) found them:
 // each is refused in a line. Their like lies in tests/fuzz/corpus.
 #include <fmt/format.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+#include <chrono>
 
 #include "sim/error.h"
 #include "tests/catch.h"
@@ -121,10 +125,16 @@ TEST_CASE("TOML that its parser gives up on is refused as the rest") {
   CHECK(says(toml("a = []\na.b = 1\n"), "c.toml:2:"));
   CHECK(says(toml("a = []\n[[a]]\n"), "c.toml:2:"));
   std::string numbers, list = "e = [1";
-  for (int n = 0; n < 40'000; ++n) numbers += fmt::format("e{} = 2.51\n", n);
+  for (int n = 0; n < 4'000; ++n) numbers += fmt::format("e{} = 2.51\n", n);
   for (int n = 0; n < 40'000; ++n) list += ", 2.51";
   CHECK(toml(numbers) == "(read)");
   CHECK(toml(list + "]\n") == "(read)");
+  std::string more = numbers, tables;
+  for (int n = 4'000; n < 5'000; ++n) more += fmt::format("e{} = 2.51\n", n);
+  for (int n = 0; n < 50'000; ++n) tables += fmt::format("[t{}]\nx=1\n", n);
+  CHECK(says(toml(more), "got 5000 keys, expected at most 4096"));
+  CHECK(says(toml(tables), "got 50000 keys, expected at most 4096"));
+  CHECK(says(toml("a = 1\n" + std::string((1 << 20) + 1, '#')), "got more than 1 MiB, expected a configuration"));
   CHECK(says(toml(list + "x]\n"), "c.toml:1:240007: got what is no TOML"));
   CHECK(says(toml("a = " + std::string(40, '[') + std::string(40, ']')), "is nested too deep"));
   CHECK(says(toml("a = " + std::string(100'000, '[')), "is nested too deep"));
@@ -150,12 +160,106 @@ TEST_CASE("a table of rows with an open quote, or with figures that are none, is
   CHECK(says(rows("\"list,id\n"), "rows.csv:1:0"));
   const std::string known = tests::read_file(std::string(ORRERY_SOURCE_DIR) + "/scenarios/published/residuals.csv");
   const std::string head = known.substr(0, known.find('\n') + 1);
-  const std::string row = known.substr(head.size(), known.find('\n', head.size()) + 1 - head.size());
-  REQUIRE(row.find(",384,") != std::string::npos);
+  const std::size_t within = known.find(",384,");  // a row of 384 GPUs
+  REQUIRE(within != std::string::npos);
+  const std::size_t from = known.rfind('\n', within) + 1;
+  const std::string row = known.substr(from, known.find('\n', from) + 1 - from);
   CHECK(rows(head + row) == "(read)");
   for (const char* gpus : {"1e300", "nan", "inf", "many", "384x"}) {
     std::string changed = row;
     changed.replace(changed.find(",384,"), 5, fmt::format(",{},", gpus));
     CHECK(says(rows(head + changed), fmt::format("rows.csv:2:0: got '{}' for gpus", gpus)));
+  }
+}
+
+namespace {
+
+std::string nested(const std::string& open, const std::string& close, int depth) {
+  std::string text;
+  for (int i = 0; i < depth; ++i) text += open;
+  for (int i = 0; i < depth; ++i) text += close;
+  return text;
+}
+
+/// Runs the program on what it must refuse: within a second of the processor's time and 256 MB.
+void check_cheap(const std::vector<std::string>& words) {
+  const pid_t child = tests::spawn_orrery(words);
+  REQUIRE(child != 0);
+  int status = 0;
+  rusage used{};
+  REQUIRE(::wait4(child, &status, 0, &used) == child);
+  CHECK(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 2);
+#ifndef __SANITIZE_ADDRESS__
+  CHECK(used.ru_utime.tv_sec + used.ru_stime.tv_sec < 1);
+  CHECK(used.ru_maxrss < 256 * 1000);  // kB
+#endif
+}
+
+}  // namespace
+
+TEST_CASE("every reader refuses nested text at once, whatever it nests") {
+  const Folder folder;
+  const std::string scenario = folder.write("s.yaml", tests::small_scenario());
+  std::vector<std::string> texts;
+  for (const int depth : {65, 80'000, 1'000'000}) {
+    texts.push_back(nested("[", "]", depth));
+    texts.push_back(nested("[", "", depth));
+    texts.push_back(nested("{\"a\":", "}", depth));
+    texts.push_back("{\"0\":" + nested("[", "]", depth) + "}");
+  }
+  texts.push_back("[" + nested("0,", "", 3'000'000) + "0]");  // wide in place of deep
+  for (const std::string& text : texts) {
+    INFO(text.substr(0, 20) << " of " << text.size());
+    const std::string tree = folder.write("n.json", text), yaml = folder.write("n.yaml", "a: " + text),
+                      log = folder.write("n.log", ":::MLLOG " + text + "\n"),
+                      value = folder.write("v.log", ":::MLLOG {\"key\": \"a\", \"value\": " + text + "}\n"),
+                      toml = folder.write("n.toml", "a = " + text), list = folder.write("list.yaml", "- a: " + text),
+                      trace = folder.write("t.json", "{\"traceEvents\": [{\"args\": " + text + "}]}"),
+                      groups = folder.write("s.0.et", "");
+    const std::vector<std::vector<std::string>> readers{{"import", "hf", tree},
+                                                        {"import", "deepspeed", tree},
+                                                        {"import", "accelerate", yaml},
+                                                        {"import", "nemo", yaml},
+                                                        {"import", "mllog", log},
+                                                        {"import", "mllog", value},
+                                                        {"import", "torchtitan", toml},
+                                                        {"replay", groups, "--groups", tree},
+                                                        {"run", yaml},
+                                                        {"validate", list},
+                                                        {"run", scenario, "--set", "cluster.fabric=" + yaml},
+                                                        {"learn", trace, "--scenario", scenario}};
+    for (const std::vector<std::string>& words : readers) {
+      INFO(words[0] << " " << words[1]);
+      check_cheap(words);
+    }
+  }
+}
+
+TEST_CASE("a circle of links and a name that is too long are the user's errors, read and written") {
+  const Folder folder;
+  const std::string scenario = folder.write("s.yaml", tests::small_scenario()), circle = folder.file("circle");
+  tests::fs::create_symlink("circle", circle);
+  for (const std::string& name : {circle, circle + "/x", std::string(5000, 'a')}) {
+    INFO(name.substr(0, 100));
+    const std::vector<std::vector<std::string>> uses{{"run", name},
+                                                     {"run", scenario, "--json", name},
+                                                     {"run", scenario, "--trace", name},
+                                                     {"run", scenario, "--report", name},
+                                                     {"run", scenario, "--set", "model=" + name},
+                                                     {"validate", name},
+                                                     {"compare", name, scenario},
+                                                     {"calibrate", name, "--check", "h100-sxm-80gb"},
+                                                     {"calibrate", scenario, "--check", name},
+                                                     {"learn", name, "--scenario", scenario},
+                                                     {"replay", name},
+                                                     {"flows", name},
+                                                     {"topology", name},
+                                                     {"import", "hf", name},
+                                                     {"import", "topology", name}};
+    for (const std::vector<std::string>& words : uses) {
+      INFO(words[0] << " " << (words.size() > 2 ? words[2] : ""));
+      CHECK(tests::orrery(words).status == 2);
+    }
   }
 }

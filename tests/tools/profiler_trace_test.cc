@@ -294,7 +294,47 @@ TEST_CASE("an export of Nsight Systems is read as the same trace") {
     CHECK(sqlite3_exec(database, row.c_str(), nullptr, nullptr, nullptr) == SQLITE_OK);
     sqlite3_close(database);
     CHECK_THROWS_WITH(tools::read_trace(file),
-                      Catch::Contains("as start and end of a row of CUPTI_ACTIVITY_KIND_MEMCPY"));
+                      ContainsSubstring("as start and end of a row of CUPTI_ACTIVITY_KIND_MEMCPY"));
   }
+}
+
+TEST_CASE("an export of Nsight Systems is a stranger's: its schema makes nothing up, its values have a length") {
+  const Folder folder;
+  const std::string kernels =
+      "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER, end INTEGER, deviceId INTEGER, streamId INTEGER, "
+      "correlationId INTEGER, globalPid INTEGER, demangledName INTEGER); INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL "
+      "VALUES (1, 2, 0, 7, 1, 1, 1);";
+  const auto refusal = [&](const std::string& tables) -> std::string {
+    const std::string file = folder.file("made.sqlite");
+    tests::fs::remove(file);
+    sqlite3* database = nullptr;
+    REQUIRE(sqlite3_open(file.c_str(), &database) == SQLITE_OK);
+    CHECK(sqlite3_exec(database, tables.c_str(), nullptr, nullptr, nullptr) == SQLITE_OK);
+    sqlite3_close(database);
+    try {
+      static_cast<void>(tools::read_trace(file));
+    } catch (const sim::UserError& error) {
+      return error.what();
+    }
+    return "(read)";
+  };
+  const std::string names = "CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT";
+  CHECK(refusal(kernels + names + "); INSERT INTO StringIds VALUES (1, 'k');") == "(read)");
+  for (const char* kind : {"STORED", "VIRTUAL"}) {
+    const std::string made = fmt::format(" GENERATED ALWAYS AS (hex(zeroblob(1000))) {});", kind);
+    CHECK(refusal(kernels + names + made + "INSERT INTO StringIds (id) VALUES (1);").find("as an expression") !=
+          std::string::npos);
+  }
+  // A name of 2 MB is none; 200 of 900 kB are more than a profile has.
+  CHECK(refusal(kernels + names + "); INSERT INTO StringIds VALUES (1, hex(zeroblob(1000000)));").find("too big") !=
+        std::string::npos);
+  CHECK(refusal(kernels + names +
+                "); WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < 200) INSERT INTO "
+                "StringIds SELECT x, hex(zeroblob(450000)) FROM c;")
+            .find("of names") != std::string::npos);
+  // A view in a table's place is not looked at.
+  CHECK(refusal("CREATE VIEW CUPTI_ACTIVITY_KIND_KERNEL AS WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 "
+                "FROM c) SELECT x AS start FROM c;")
+            .find("has no such table") != std::string::npos);
 }
 #endif

@@ -24,7 +24,7 @@ ValidationRow row(const std::string& list, const std::string& id, double measure
   r.predicted = predicted;
   r.error_pct = 100 * (predicted / measured - 1);
   r.fitted = fitted;
-  r.source.citation = "a paper, table 1";
+  r.source = "a paper, table 1";
   r.features.device = "h100-sxm-80gb";
   r.features.gpus = 8;
   r.features.sizes.hidden = 1024;
@@ -44,13 +44,17 @@ std::vector<ValidationRow> rows() {
 
 TEST_CASE("the Markdown summary of three rows worked out by hand") {
   std::ostringstream out;
-  tools::write_markdown(out, rows(), {{"one", "First list", "Other tool 12 %", "a note"}});
+  tools::write_markdown(
+      out, rows(),
+      {.notes = {{"one", "First list", "Other tool 12 %", "a note"}}, .first = {}, .state_unknown = {}, .held = {}});
   const std::string text = out.str();
   INFO(text);
-  CHECK(text.find("| First list | 2 | 15.0 % | 15.0 % | 20.0 % | -5.0 % |  | Other tool 12 % |\n") !=
+  // The ninth tenth between 10 and 20 %: 10 + 0.9 x 10.
+  const std::string errors = "| 2 | 15.0 % | 15.0 % | 19.0 % | 20.0 % | -5.0 % |";
+  CHECK(text.find("| First list | developed on " + errors + "  | 0/2 |  |  | Other tool 12 % |\n") !=
         std::string::npos);
-  CHECK(text.find("| two | 0 | | | | | 1, 5.0 % |  |\n") != std::string::npos);
-  CHECK(text.find("| all | 2 | 15.0 % | 15.0 % | 20.0 % | -5.0 % | 1, 5.0 % |  |\n") != std::string::npos);
+  CHECK(text.find("| two | fitted | 0 | | | | | |  | 0/1 |  | 1, 5.0 % |  |\n") != std::string::npos);
+  CHECK(text.find("| all |  " + errors + "  | 0/3 |  | 1, 5.0 % |  |\n") != std::string::npos);
 }
 
 TEST_CASE("the text shows the note of a list that has one") {
@@ -112,7 +116,7 @@ TEST_CASE("validate writes the plot, the rows and the README's summary") {
                                                 folder.file("r.csv"), "--readme", readme, "--format", "markdown"});
   INFO(outcome.err);
   REQUIRE(outcome.status == 0);
-  CHECK(outcome.out.starts_with("| rows | n |"));
+  CHECK(outcome.out.starts_with("| rows | looked at | n |"));
   CHECK(tests::read_file(readme) ==
         std::string("# x\n") + tools::kSummaryBegin + "\n" + outcome.out + tools::kSummaryEnd + "\nend\n");
   CHECK(tests::read_file(folder.file("p.svg")).find("<title>small: measured 1.000 s") != std::string::npos);

@@ -77,58 +77,13 @@ TEST_CASE("summaries of a list worked out by hand") {
   CHECK(tools::summarize({}).n == 0);
 }
 
-TEST_CASE("how a job ran is told by its step where its source leaves it open, and such a row counts as fitted") {
-  const auto read = [](const std::string& more) {
-    const tests::Folder folder;
-    return tools::read_lists({folder.write("list.yaml", more)}).front();
-  };
-  const auto listed = [&](double measured, const std::string& source) {
-    return read(
-        "- id: a\n"
-        "  source: " +
-        source +
-        "\n"
-        "  cluster: {device: h100-sxm-80gb, gpus: 64, fabric: aws-p5-efa}\n"
-        "  model: {layers: 32, hidden: 4096, heads: 32, vocab: 131072, seq: 4096}\n"
-        "  parallelism: {tensor: 8, pipeline: 1, data: 8, sequence_parallel: true}\n"
-        "  batch: {global: 64, micro: 1}\n"
-        "  precision: bf16\n"
-        "  software: nanotron-2025\n"
-        "  measured: {iteration_s: " +
-        fmt::format("{}", measured) + "}\n");
-  };
-  const std::string sweep = "HF nanotron Ultra-Scale Playbook";
-  const auto predicted = [&](double measured, const std::string& source) {
-    return tools::validate_record(listed(measured, source), {});
-  };
-  const double own = *predicted(1, "a table of my own").predicted;
-  const tools::ListedRecord open = listed(1, sweep);
-  REQUIRE(open.other_ways.size() == 1);
-  CHECK(open.other_ways.front().sentence.starts_with("software.checked_calls always: "));
-  tools::ListedRecord checked = open;
-  checked.settings = open.other_ways.front().record;
-  checked.other_ways.clear();
-  const double other = *tools::validate_record(checked, {}).predicted;
-  REQUIRE(other > 2 * own);  // 8 ranks, 204 us each, around every product
-  CHECK(listed(1, "a table of my own").other_ways.empty());
-
-  for (const double measured : {own, 1.2 * own, own / 1.2, 0.3 * own, 3 * other}) {
-    INFO(measured / own);
-    const tools::ValidationRow row = predicted(measured, sweep);
-    CHECK(row.predicted == Approx(own));
-    CHECK_FALSE(row.source.told_by_step);
-    CHECK_FALSE(row.fitted);
-  }
-  for (const double measured : {other, 1.2 * other, other / 1.2}) {
-    INFO(measured / own);
-    const tools::ValidationRow row = predicted(measured, sweep);
-    CHECK(row.predicted == Approx(other));
-    CHECK(row.source.told_by_step);
-    CHECK(row.fitted);
-    REQUIRE_FALSE(row.source.says.empty());
-    CHECK(row.source.says.back().starts_with("Told by its step: it ran with software.checked_calls always: "));
-    CHECK_FALSE(predicted(measured, "a table of my own").source.told_by_step);
-  }
+TEST_CASE("a pattern is the text itself, or its beginning before a star") {
+  CHECK(tools::matches("table 1", "table 1"));
+  CHECK_FALSE(tools::matches("table 12", "table 1"));
+  CHECK(tools::matches("table 12", "table 1*"));
+  CHECK(tools::matches("table 1", "table 1*"));
+  CHECK_FALSE(tools::matches("a table 1", "table 1*"));
+  CHECK(tools::matches("", "*"));
 }
 
 TEST_CASE("a record that fails is a row that says why; one that runs has its error") {

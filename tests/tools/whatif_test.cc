@@ -107,6 +107,30 @@ TEST_CASE("who asks over HTTP has no file read") {
     const std::string other = run(own, kJob, {set})["error"];
     CHECK(other.find("files are read on the command line alone") == std::string::npos);
   }
+  // Whatever key names a document, and however deep: the library opens none.
+  for (const char* set : {"cluster.device=/etc/os-release", "cluster.fabric=./a.yaml", "software=a.yaml",
+                          "model={inherits: /dev/null}", "software={inherits: nemo-25.09, without: [/etc/os-release]}",
+                          "software={inherits: nemo-25.09, without: [a.yml]}",
+                          "software={inherits: nemo-25.09, features: [./secret.yaml]}",
+                          "software={inherits: nemo-25.09, collectives: ../secret.yaml}"}) {
+    INFO(set);
+    const std::string refusal = run(engine, kJob, {set})["error"];
+    CHECK(refusal.find("files are read on the command line alone") != std::string::npos);
+  }
+  const std::string adapters = run(
+      engine, kJob,
+      {"software={inherits: nemo-25.09, adapters: CMakePresets.json/x}", "finetune={kind: lora, rank: 4}"})["error"];
+  CHECK(adapters.find("files are read on the command line alone") != std::string::npos);
+  CHECK(run(engine, kJob).contains("result"));
+}
+
+TEST_CASE("points that nobody waits for any more are dropped") {
+  WhatIfEngine engine(WhatIfEngine::Names::shipped);
+  const json request{{"do", "points"}, {"text", kJob}, {"points", std::vector<std::vector<std::string>>(100)}};
+  int asked = 0;
+  const json reply = json::parse(engine.answer(request.dump(), [&] { return ++asked < 3; }));
+  CHECK(reply["error"] == "request: nobody waits for its answer");
+  CHECK(asked == 3);
 }
 
 TEST_CASE("no request ends the page's engine") {
@@ -126,6 +150,11 @@ TEST_CASE("no request ends the page's engine") {
       REQUIRE(reply.contains("error"));
       CHECK(reply["error"].get<std::string>().find('\n') == std::string::npos);
     }
+  }
+  for (const std::size_t depth : {80'000, 2'000'000}) {
+    const std::string request = "{\"do\": " + std::string(depth, '[') + std::string(depth, ']') + "}";
+    CHECK(json::parse(engine.answer(request))["error"] ==
+          "request:1:71: got more than 64 levels of nesting, expected a request");
   }
   CHECK(run(engine, kJob).contains("result"));
 }

@@ -260,7 +260,7 @@ const tests = {
 
   async 'the served page shows the same, with and without a token'() {
     for (const words of [[], ['--token', 'a-token-of-some-length']]) {
-      const child = spawn(program, ['serve', '--port', '0', ...words], {env: {...process.env, ORRERY_HOME: root}});
+      const child = spawn(program, ['page', '--port', '0', ...words], {env: {...process.env, ORRERY_HOME: root}});
       try {
         const said = await new Promise((done) => child.stdout.once('data', (text) => done(String(text))));
         const page = await browser.newPage();

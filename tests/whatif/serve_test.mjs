@@ -1,4 +1,4 @@
-// `orrery serve`: the same answers over HTTP, and a line for everybody who has no business there:
+// `orrery page`: the same answers over HTTP, and a line for everybody who has no business there:
 // node serve_test.mjs ORRERY
 import assert from 'node:assert';
 import {execFileSync, spawn} from 'node:child_process';
@@ -16,9 +16,9 @@ const env = {
 };
 
 // A server on a free port: {port, stop()}; stop gives the exit status after Ctrl-C.
-function serve(...words) {
+function serve_as(word, ...words) {
   return new Promise((done, fail) => {
-    const child = spawn(program, ['serve', '--port', '0', ...words], {env});
+    const child = spawn(program, [word, '--port', '0', ...words], {env});
     process.on('exit', () => child.kill());  // also where a test fails
     const ended = new Promise((end) => child.on('exit', end));
     child.stdout.on('data', (text) => {
@@ -28,6 +28,8 @@ function serve(...words) {
     });
   });
 }
+
+const serve = (...words) => serve_as('page', ...words);
 
 // {status, text} of a request.
 function ask(port, {
@@ -50,7 +52,7 @@ function ask(port, {
 }
 const refused = ({status, text}, expected, what) => {
   assert.strictEqual(status, expected);
-  assert.match(text, /^orrery serve: [^\n]+\n$/);
+  assert.match(text, /^orrery page: [^\n]+\n$/);
   assert.match(text, what);
 };
 
@@ -67,7 +69,7 @@ function raw(port, bytes) {
 
 function refused_to_start(...words) {
   try {
-    execFileSync(program, ['serve', ...words], {env, stdio: 'pipe', timeout: 10000});
+    execFileSync(program, ['page', ...words], {env, stdio: 'pipe', timeout: 10000});
   } catch (error) {
     assert.strictEqual(error.status, 2);
     assert.match(String(error.stderr), /^[^\n]+\n$/);
@@ -131,13 +133,69 @@ const tests = {
   },
 };
 
-const open = await serve('--jobs', '2');
+// Thousands of steps of a large job: minutes.
+const long_request = () => {
+  const text = readFileSync(join(root, 'scenarios/gpt-1t-h100-102400.yaml'), 'utf8');
+  const points = Array.from({length: 4000}, (_, i) => [`cluster.fabric.nic_latency=${i + 1} ns`]);
+  const body = JSON.stringify({do: 'points', text, points});
+  return 'POST /answer HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: ' +
+      Buffer.byteLength(body) + '\r\n\r\n' + body;
+};
+const connected = (port) => new Promise((done, fail) => {
+  const socket = connect(port, '127.0.0.1', () => done(socket));
+  socket.on('error', fail);
+});
+const seconds_since = (begin) => (performance.now() - begin) / 1e3;
+const pause = (ms) => new Promise((done) => setTimeout(done, ms));
+
+Object.assign(tests, {
+  async 'a request that nests'(port) {
+    for (const depth of [100000, 2000000]) {
+      const {text} = await ask(port, {body: '{"do":' + '['.repeat(depth) + ']'.repeat(depth) + '}'});
+      assert.match(text, /^\{"error":"request:1:\d+: got more than 64 levels of nesting[^\n]+"\}$/);
+    }
+  },
+  async 'while two long requests are answered, and once their clients have left'(port) {
+    const held = [await connected(port), await connected(port)];
+    for (const socket of held) socket.write(long_request());
+    await pause(500);
+    const begin = performance.now();
+    assert.strictEqual((await ask(port, {path: '/', method: 'GET'})).status, 200);
+    assert(seconds_since(begin) < 1, 'the page waits for what is simulated');
+    for (const socket of held) socket.destroy();
+    const {status} = await ask(port, {body: JSON.stringify({do: 'catalogue'})});  // by an engine
+    assert.strictEqual(status, 200);
+    assert(seconds_since(begin) < 10, 'work whose client has left is gone on with');
+  },
+  async 'connections that say nothing'(port) {
+    const idle = [];
+    for (let i = 0; i < 200; ++i) {
+      idle.push(await connected(port));
+      if (i % 2) idle.at(-1).write('POST /answer HTTP/1.1\r\nHost: ');
+      idle.at(-1).on('error', () => {});
+    }
+    const begin = performance.now();
+    assert.strictEqual((await ask(port, {path: '/', method: 'GET'})).status, 200);
+    assert(seconds_since(begin) < 1, 'they shut others out');
+    for (const socket of idle) socket.destroy();
+  },
+});
+
+const open = await serve_as('serve', '--jobs', '2');  // its earlier name
 for (const [name, test] of Object.entries(tests)) {
   await test(open.port);
   console.log('ok      ' + name);
 }
 assert.strictEqual(await open.stop(), 0);
 console.log('ok      Ctrl-C ends it');
+
+const busy = await serve('--jobs', '2');
+for (let i = 0; i < 3; ++i) (await connected(busy.port)).on('error', () => {}).write(long_request());
+await pause(500);
+const begin = performance.now();
+assert.strictEqual(await busy.stop(), 0);
+assert(seconds_since(begin) < 1, 'it goes on simulating');
+console.log('ok      Ctrl-C ends it within a second, whatever it is at');
 
 const token = 'a-token-of-some-length';
 const closed = await serve('--token', token);

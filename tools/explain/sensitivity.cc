@@ -12,9 +12,9 @@
 #include "scenarios/origin.h"
 #include "scenarios/scenario.h"
 #include "scenarios/schema.h"
-#include "scenarios/sources.h"
 #include "sim/error.h"
 #include "tools/parallel.h"
+#include "tools/validation.h"
 #include "workloads/step/step.h"
 #include "workloads/step/step_cache.h"
 
@@ -115,7 +115,7 @@ double input_spread(const Settings& scenario, const std::string& key) {
     return scenarios::reads_from(scenario, row, scenarios::document_file(row.kind, name));
   };
   for (const Entry& entry : entries) {
-    if (!scenarios::matches(key, entry.pattern)) continue;
+    if (!matches(key, entry.pattern)) continue;
     if (entry.documents.empty() || std::any_of(entry.documents.begin(), entry.documents.end(), stands_in))
       return entry.spread;
   }

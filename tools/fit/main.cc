@@ -6,6 +6,8 @@
 // kept. --nccl fits rates by a law of the group size where the node is one of switches, and else one for each size.
 // --experts takes the launch from the products that the profile holds. --also writes the same fit into the
 // profile of a sibling device.
+// orrery_fit SERVING.yaml --source TEXT --serving F.csv...
+// Fits the kernels of engines on the device whose profile the document names.
 // orrery_fit DISPATCHER.yaml --source TEXT --exchanges F.csv
 // Fits the kernels of a dispatcher, one for each device, pass and reach of the table, at the line rates that the
 // devices' profiles state and NICs of 400 Gb/s.
@@ -21,6 +23,7 @@
 
 #include "calibration/measure/fit_exchange.h"
 #include "calibration/measure/fit_profile.h"
+#include "calibration/measure/fit_serving.h"
 #include "scenarios/library.h"
 #include "scenarios/scenario.h"
 #include "sim/error.h"
@@ -36,7 +39,7 @@ constexpr const char* kMarker = "# ---- written by orrery_fit from here on: edit
 
 struct Options {
   std::string profile, source, experts, exchanges, attention, nccl;
-  std::vector<std::string> gemm;
+  std::vector<std::string> gemm, serving;
   std::int64_t rows_of = 1;
   double in_switch_from = 0;
   std::vector<std::string> also;
@@ -54,6 +57,8 @@ Options parse(int argc, char** argv) {
       o.source = next();
     else if (word == "--gemm")
       o.gemm.push_back(next());
+    else if (word == "--serving")
+      o.serving.push_back(next());
     else if (word == "--rows-of")
       o.rows_of = std::max(1, std::atoi(next().c_str()));
     else if (word == "--experts")
@@ -112,7 +117,7 @@ void write(const std::string& file, Written to, const std::string& fitted) {
   take_sections(fitted, to.sections);
   std::ofstream out(file);
   out << to.head << kMarker << "\n";
-  for (const char* key : {"gemm", "experts", "attention", "collectives", "kernels"})
+  for (const char* key : {"gemm", "experts", "attention", "collectives", "kernels", "engines"})
     if (const auto section = to.sections.find(key); section != to.sections.end()) out << "\n" << section->second;
 }
 
@@ -194,7 +199,24 @@ int run_exchanges(const Options& o) {
   return 0;
 }
 
+int run_serving(const Options& o) {
+  const Written text = written(o.profile);
+  const Settings name = orrery::scenarios::parse_yaml(text.head, o.profile).at("name");
+  const Settings device = orrery::scenarios::resolve(orrery::scenarios::shelf_of("devices"), name).document;
+  std::vector<ServingSample> samples;
+  for (const std::string& file : o.serving) {
+    const ServingSamples read = read_serving_samples(file);
+    if (read.left_out > 0) std::cerr << file << ": " << read.left_out << " rows left out\n";
+    samples.insert(samples.end(), read.rows.begin(), read.rows.end());
+  }
+  const FittedServing fitted = fit_serving(facts_of(DeviceProfile::load(device)), samples);
+  std::cerr << fitted.summary;
+  write(o.profile, text, fitted.yaml);
+  return 0;
+}
+
 int run(const Options& o) {
+  if (!o.serving.empty()) return run_serving(o);
   if (!o.exchanges.empty()) return run_exchanges(o);
   const Written text = written(o.profile);
   const Settings settings = orrery::scenarios::parse_yaml(text.head, o.profile);

@@ -18,9 +18,9 @@
 
 #include "scenarios/scenario.h"
 #include "scenarios/schema.h"
-#include "scenarios/sources.h"
 #include "sim/error.h"
 #include "tools/fit/step_fit.h"
+#include "tools/validation.h"
 
 namespace orrery::tools {
 
@@ -120,7 +120,7 @@ FitParameter read_parameter(const Settings& s) {
 bool any_matches(const Settings* patterns, const std::string& id) {
   if (patterns == nullptr) return false;
   return std::any_of(patterns->items().begin(), patterns->items().end(),
-                     [&](const Settings& p) { return scenarios::matches(id, p.text()); });
+                     [&](const Settings& p) { return matches(id, p.text()); });
 }
 
 /// Records of a list, as their sources have them.

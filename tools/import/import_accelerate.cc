@@ -8,6 +8,7 @@
 #include <cctype>
 #include <filesystem>
 
+#include "scenarios/library.h"
 #include "scenarios/scenario.h"
 #include "sim/error.h"
 #include "tools/import/import.h"
@@ -113,8 +114,8 @@ std::int64_t take_megatron_degrees(Sections& config, Draft& draft) {
   draft.set("parallelism.sharding",
             std::string(said_yes(config.find(key("use_distributed_optimizer")), true) ? "optimizer" : "none"));
   draft.set("recompute", std::string(said_yes(config.find(key("recompute_activations")), true) ? "selective" : "none"));
-  draft.set("software", std::string("megatron-core-0.8"));
-  draft.assumed("software", "megatron-core-0.8; --set software=NAME for another generation");
+  draft.set("software", std::string(scenarios::kDefaultSoftware));
+  draft.assumed("software", fmt::format("{}; --set software=NAME for another generation", scenarios::kDefaultSoftware));
   return tensor * stages;
 }
 

@@ -12,6 +12,7 @@
 #include <set>
 
 #include "tools/import/import.h"
+#include "tools/import/parse_json.h"
 
 namespace orrery::tools {
 
@@ -98,18 +99,12 @@ std::string without_infinities(std::string text) {
   return text;
 }
 
-json parse_json(const std::string& file, const std::string& written) {
+json config_json(const std::string& file, const std::string& written) {
   const std::string text = without_infinities(written);
   try {
-    return json::parse(text);
-  } catch (const json::parse_error& error) {
-    std::string what = error.what();
-    const std::size_t colon = what.find(": ");
-    if (colon != std::string::npos) what = what.substr(colon + 2);
-    throw UserError(place_at(file, text, error.byte == 0 ? 0 : error.byte - 1), "",
-                    fmt::format("got no JSON: {}, expected a config.json", what));
-  } catch (const json::exception& error) {
-    throw UserError(Place{file, 0, 0}, "", fmt::format("got no JSON: {}, expected a config.json", error.what()));
+    return parse_json(text);
+  } catch (const JsonProblem& problem) {
+    throw UserError(place_at(file, text, problem.at), "", problem.got + ", expected a config.json");
   }
 }
 
@@ -774,7 +769,7 @@ void remark_on_the_rest(const Config& config, Draft& draft) {
 
 Draft import_hf(const std::string& file) {
   const std::string text = read_text(file);
-  const json document = parse_json(file, text);
+  const json document = config_json(file, text);
   if (!document.is_object()) throw UserError(Place{file, 1, 1}, "", "got no JSON object, expected a config.json");
   Config config(members_of(document, file, text, 0));
   std::string beside;  // the text's model: encoders of pictures and sound

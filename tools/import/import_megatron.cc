@@ -14,6 +14,7 @@
 #include <set>
 #include <sstream>
 
+#include "scenarios/library.h"
 #include "tools/import/import.h"
 #include "tools/import/megatron_flags.h"
 #include "workloads/schedules/schedule.h"
@@ -674,7 +675,7 @@ void take_software(const Launch& launch, Draft& draft) {
     return draft.assumed("software", fmt::format("{}, for --{}; --set software=NAME for another generation",
                                                  since.software, since.flag));
   }
-  draft.assumed("software", "megatron-core-0.8; --set software=NAME for another generation");
+  draft.assumed("software", fmt::format("{}; --set software=NAME for another generation", scenarios::kDefaultSoftware));
 }
 
 void remark_on_the_rest(const Launch& launch, Draft& draft) {

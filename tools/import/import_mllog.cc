@@ -16,6 +16,7 @@
 #include "sim/error.h"
 #include "sim/text_file.h"
 #include "tools/import/import.h"
+#include "tools/import/parse_json.h"
 
 namespace orrery::tools {
 
@@ -76,7 +77,7 @@ class LogReader {
       const std::size_t mark = line.find(":::MLLOG");
       if (mark == std::string::npos) continue;
       const Place place{file_, number, static_cast<int>(std::min<std::size_t>(mark + 10, 1'000'000))};
-      const json event = json::parse(line.substr(mark + 8), nullptr, false);
+      const json event = event_of(line.substr(mark + 8), place);
       if (!event.is_object() || !event.contains("key"))
         throw UserError(place, ":::MLLOG", "is not followed by a JSON object with a key");
       any = true;
@@ -87,6 +88,15 @@ class LogReader {
   }
 
  private:
+  static json event_of(const std::string& text, Place place) {
+    try {
+      return parse_json(text);
+    } catch (const JsonProblem& problem) {
+      place.column += static_cast<int>(std::min<std::size_t>(problem.at, 1'000'000));
+      throw UserError(place, ":::MLLOG", problem.got + ", expected a JSON object with a key");
+    }
+  }
+
   void take(const json& event, const Place& place) {
     const std::string key = event["key"].is_string() ? event["key"].get<std::string>() : "";
     const json value = event.contains("value") ? event["value"] : json();

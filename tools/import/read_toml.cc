@@ -9,6 +9,7 @@
 
 #include "sim/error.h"
 #include "sim/printable.h"
+#include "sim/text_file.h"
 #include "tools/import/import.h"
 
 namespace orrery::tools {
@@ -43,6 +44,8 @@ using sim::Settings;
 namespace {
 
 constexpr int kDeepest = 32;
+constexpr std::size_t kLargestToml = std::size_t{1} << 20;  // the parser takes 150 bytes for one
+constexpr std::size_t kMostTomlKeys = 4096;                 // of a table, as of YAML: each is looked for among all
 
 /// Where the first byte lies that is no UTF-8; npos where all is.
 std::size_t first_broken(std::string_view text) {
@@ -93,6 +96,8 @@ Settings settings_of(const toml::node& value, const std::string& file, int depth
   const Place place = place_at(value.source(), file);
   if (depth > kDeepest) throw sim::UserError(place, "", "is nested too deep, expected a configuration");
   if (const toml::table* table = value.as_table()) {
+    if (table->size() > kMostTomlKeys)
+      throw sim::UserError(place, "", fmt::format("got {} keys, expected at most {}", table->size(), kMostTomlKeys));
     Settings out = Settings::mapping(place);
     for (const auto& [key, member] : *table)
       out.set(from_ascii(key.str(), place), settings_of(member, file, depth + 1));
@@ -113,7 +118,7 @@ Settings settings_of(const toml::node& value, const std::string& file, int depth
 }  // namespace
 
 Settings read_toml(const std::string& file) {
-  const std::string text = read_text(file);
+  const std::string text = sim::read_text(file, "a configuration in TOML", kLargestToml);
   if (const std::size_t at = first_broken(text); at != std::string::npos) {
     const auto line = 1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(at), '\n');
     throw sim::UserError({file, static_cast<int>(line), 1}, "", "got bytes that are no UTF-8, expected text");

@@ -39,7 +39,9 @@ class Database {
     const int status = sqlite3_open_v2(file.c_str(), &raw, SQLITE_OPEN_READONLY, nullptr);
     database_.reset(raw);
     if (status != SQLITE_OK) refuse(sqlite3_errmsg(raw));
-    each("SELECT name FROM sqlite_master WHERE type = 'table'",
+    distrust();
+    // Tables with pages of their own: a virtual table is a program's, and a view may be a query without an end.
+    each("SELECT name FROM sqlite_master WHERE type = 'table' AND rootpage > 0",
          [&](sqlite3_stmt* row) { tables_.emplace_back(text(row, 0)); });
   }
 
@@ -47,8 +49,14 @@ class Database {
     throw sim::UserError({file_, 1, 1}, "CUPTI_ACTIVITY_KIND_KERNEL",
                          why + ", expected an export of Nsight Systems with CUDA traced (nsys export --type sqlite)");
   }
-  /// Tables alone: a view may be a query without an end.
-  bool has(std::string_view table) const { return std::find(tables_.begin(), tables_.end(), table) != tables_.end(); }
+  /// Whether the table is there. Throws where a column of it is an expression, which may make gigabytes of nothing.
+  bool has(const std::string& table) {
+    if (std::find(tables_.begin(), tables_.end(), table) == tables_.end()) return false;
+    each(fmt::format("SELECT name FROM pragma_table_xinfo('{}') WHERE hidden <> 0", table), [&](sqlite3_stmt* row) {
+      refuse(fmt::format("got the column {:.40} of {} as an expression, expected values", text(row, 0), table));
+    });
+    return true;
+  }
   /// Calls `use` with every row.
   template <class Use>
   void each(const std::string& query, const Use& use) {
@@ -69,6 +77,25 @@ class Database {
   }
 
  private:
+  static constexpr int kLongestValue = 1 << 20;                        // bytes: of a row, and of a text in it
+  static constexpr sqlite3_int64 kMostHeap = sqlite3_int64{64} << 20;  // of the library, its cache of pages included
+
+  /// The file is a stranger's: its schema runs nothing, and what the library takes for a row is bounded.
+  void distrust() {
+    sqlite3* const raw = database_.get();
+    sqlite3_db_config(raw, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
+    sqlite3_db_config(raw, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
+    sqlite3_db_config(raw, SQLITE_DBCONFIG_ENABLE_VIEW, 0, nullptr);
+    sqlite3_db_config(raw, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, nullptr);
+    sqlite3_limit(raw, SQLITE_LIMIT_LENGTH, kLongestValue);
+    sqlite3_limit(raw, SQLITE_LIMIT_SQL_LENGTH, 1 << 16);
+    sqlite3_limit(raw, SQLITE_LIMIT_COLUMN, 256);
+    sqlite3_limit(raw, SQLITE_LIMIT_EXPR_DEPTH, 32);
+    sqlite3_limit(raw, SQLITE_LIMIT_VDBE_OP, 25'000);
+    sqlite3_limit(raw, SQLITE_LIMIT_ATTACHED, 0);
+    sqlite3_hard_heap_limit64(kMostHeap);
+  }
+
   std::string file_;
   std::unique_ptr<sqlite3, int (*)(sqlite3*)> database_{nullptr, sqlite3_close};
   std::vector<std::string> tables_;
@@ -83,7 +110,7 @@ class NsightReader {
     if (!database_.has("CUPTI_ACTIVITY_KIND_KERNEL")) database_.refuse("has no such table");
     if (database_.has("StringIds")) {
       database_.each("SELECT id, value FROM StringIds",
-                     [&](sqlite3_stmt* row) { strings_[sqlite3_column_int64(row, 0)] = Database::text(row, 1); });
+                     [&](sqlite3_stmt* row) { keep_string(sqlite3_column_int64(row, 0), Database::text(row, 1)); });
     }
     read_device("CUPTI_ACTIVITY_KIND_KERNEL", "demangledName", DeviceWork::kernel);
     read_device("CUPTI_ACTIVITY_KIND_MEMCPY", "copyKind", DeviceWork::memcpy);
@@ -102,6 +129,14 @@ class NsightReader {
   }
 
  private:
+  static constexpr std::size_t kMostText = std::size_t{128} << 20;  // bytes: names of kernels and calls, each once
+
+  void keep_string(std::int64_t id, std::string text) {
+    text_ += text.size();
+    if (text_ > kMostText) database_.refuse(fmt::format("holds more than {} MiB of names", kMostText >> 20));
+    strings_[id] = std::move(text);
+  }
+
   std::string name_of_work(std::int64_t value, DeviceWork work) const {
     if (work == DeviceWork::memset) return "Memset (Device)";
     if (work == DeviceWork::memcpy) {
@@ -177,6 +212,7 @@ class NsightReader {
   std::string file_;
   Database database_;
   std::map<std::int64_t, std::string> strings_;
+  std::size_t text_ = 0;                     // bytes in strings_
   std::map<std::int64_t, Trace> processes_;  // by globalPid
 };
 

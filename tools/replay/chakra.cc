@@ -18,6 +18,8 @@
 
 #include "sim/error.h"
 #include "sim/printable.h"
+#include "sim/text_file.h"
+#include "tools/import/parse_json.h"
 #include "tools/report/output.h"
 
 #ifdef ORRERY_PROTOBUF
@@ -39,9 +41,12 @@ ChakraGroups read_chakra_groups(const std::string& file) {
   const auto refuse = [&](const std::string& got) {
     throw sim::UserError({file, 1, 1}, "", fmt::format("got {}, expected groups of ranks, as {{\"0\": [0, 1]}}", got));
   };
-  std::ifstream in(file);
-  if (!in) throw sim::UserError(fmt::format("{}: cannot be read, expected groups of ranks", file));
-  const nlohmann::json json = nlohmann::json::parse(in, nullptr, false);
+  nlohmann::json json;
+  try {
+    json = parse_json(sim::read_text(file, "groups of ranks"));
+  } catch (const JsonProblem& problem) {
+    throw sim::UserError({file, 1, 1}, "", problem.got + ", expected groups of ranks, as {\"0\": [0, 1]}");
+  }
   if (!json.is_object()) refuse("what is no JSON object");
   ChakraGroups groups;
   for (const auto& [name, ranks] : json.items()) {

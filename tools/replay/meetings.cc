@@ -36,6 +36,7 @@ void take(const RankGraph& graph, const GraphNode& node, std::size_t turn, std::
   call.shortest = std::min(call.shortest, node.duration.value());
   meeting.all_reduces |= node.op == CollectiveOp::all_reduce;
   meeting.exchanges |= node.op == CollectiveOp::all_to_all;
+  meeting.collects |= node.op != CollectiveOp::all_to_all;
 }
 
 }  // namespace

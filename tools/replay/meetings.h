@@ -25,7 +25,8 @@ MeetingKey key_of(const RankGraph& graph, const GraphNode& node);
 
 struct Meeting {
   RankGroup group;
-  bool message = false, all_reduces = false, exchanges = false;
+  // What its members call: an all-reduce, an all-to-all, anything but all-to-alls.
+  bool message = false, all_reduces = false, exchanges = false, collects = false;
   struct Call {
     calibration::CollectiveOp op{};
     double bytes = 0;

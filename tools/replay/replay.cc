@@ -24,7 +24,7 @@ namespace {
 /// A meeting on the network.
 struct Placed {
   workloads::GroupShape shape;
-  sim::CommunicatorId id{}, exchange{};  // of all-to-alls, which load other links, where it makes other calls as well
+  sim::CommunicatorId id{}, exchange{};  // exchange: of all-to-alls, which load other links; each where it is called
 };
 
 /// Whether the cluster has the rank.
@@ -195,15 +195,12 @@ class Replay {
       }
       const workloads::GroupCalls calls{meeting.all_reduces,
                                         workloads::with_own_routes(on_->software.library.collective_algorithms)};
-      // A communicator that no call uses would be waited for: groups of nothing but exchanges have one.
-      const bool others = std::any_of(meeting.seen.begin(), meeting.seen.end(),
-                                      [](const Meeting::Call& call) { return call.op != CollectiveOp::all_to_all; });
-      if (others)
+      if (meeting.collects) {
         placed.id = add(workloads::add_group_routes(network_, gpus, placed.shape, calls, cluster),
                         workloads::patterns_of(placed.shape, calls));
+      }
       if (meeting.exchanges)
         placed.exchange = add(workloads::add_exchange_route(network_, gpus, cluster, placed.shape.exchange), 1);
-      if (!others) placed.id = placed.exchange;
     }
   }
 

@@ -128,7 +128,8 @@ class Replacement {
 std::string target_of(const std::string& path) {
   std::error_code failed;
   const fs::path target = fs::weakly_canonical(path, failed);
-  return failed ? path : target.string();
+  if (failed) refuse(path, failed.value());  // a circle of links, or a name that is too long
+  return target.string();
 }
 
 }  // namespace

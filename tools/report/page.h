@@ -16,8 +16,8 @@ void require_charts();
 /// for an empty one. Throws sim::UserError.
 void check_report(const std::string& path);
 
-/// Writes a page that shows `data`, whose member "kind" is run, study, compare, validate, campaign, queue, diff or
-/// sheet; "title" names it.
+/// Writes a page that shows `data`, whose member "kind" is run, study, compare, validate, campaign, queue, serving,
+/// diff or sheet; "title" names it.
 void write_page(std::ostream& out, const nlohmann::ordered_json& data);
 
 /// Little-endian columns as base64 (RFC 4648), which the page reads back into typed arrays.

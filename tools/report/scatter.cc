@@ -240,7 +240,7 @@ void write_rows_csv(std::ostream& out, const std::vector<ValidationRow>& rows) {
     cells.push_back(optional(row.memory.measured_gb));
     cells.push_back(optional(row.memory.predicted_gb));
     for (const double part : f.exposed_s) cells.push_back(fmt::format("{:.6g}", part));
-    cells.push_back(row.source.citation);
+    cells.push_back(row.source);
     cells.push_back(row.message);
     for (std::string& cell : cells) std::replace(cell.begin(), cell.end(), '\n', ' ');
     out << csv_line(cells) << '\n';

@@ -24,9 +24,16 @@ std::vector<ListNote> list_notes() {
   const sim::Settings document = scenarios::read_yaml(file);
   if (!document.is_sequence()) document.fail("expected a list of notes");
   for (const sim::Settings& item : document.items()) {
-    item.refuse_unknown({"list", "title", "others", "note"});
-    notes.push_back(
-        {item.at("list").text(), item.get_text("title", ""), item.get_text("others", ""), item.get_text("note", "")});
+    item.refuse_unknown({"list", "title", "others", "note", "looked_at", "alike_to_gpus"});
+    ListNote& note = notes.emplace_back();
+    note.list = item.at("list").text();
+    note.title = item.get_text("title", "");
+    note.others = item.get_text("others", "");
+    note.note = item.get_text("note", "");
+    if (item.find("alike_to_gpus") != nullptr) note.alike_to_gpus = item.at("alike_to_gpus").as_int(1);
+    const std::string looked_at = item.get_text("looked_at", "developed");
+    if (looked_at != "developed" && looked_at != "never") item.at("looked_at").expected("developed or never");
+    note.looked_at = looked_at == "never" ? LookedAt::never : LookedAt::developed;
   }
   return notes;
 }
@@ -49,14 +56,6 @@ ErrorSummary summary_of(const std::vector<ValidationRow>& rows, const std::strin
   return summarize(std::move(errors));
 }
 
-namespace {
-
-std::size_t count_of(const std::vector<ValidationRow>& rows, const std::string& list, RowStatus status) {
-  return static_cast<std::size_t>(std::count_if(rows.begin(), rows.end(), [&](const ValidationRow& row) {
-    return row.status == status && (list.empty() || row.list == list);
-  }));
-}
-
 std::vector<double> memory_errors(const std::vector<ValidationRow>& rows, const std::string& list) {
   std::vector<double> errors;
   for (const ValidationRow& row : rows) {
@@ -66,6 +65,14 @@ std::vector<double> memory_errors(const std::vector<ValidationRow>& rows, const 
     }
   }
   return errors;
+}
+
+namespace {
+
+std::size_t count_of(const std::vector<ValidationRow>& rows, const std::string& list, RowStatus status) {
+  return static_cast<std::size_t>(std::count_if(rows.begin(), rows.end(), [&](const ValidationRow& row) {
+    return row.status == status && (list.empty() || row.list == list);
+  }));
 }
 
 std::vector<double> energy_errors(const std::vector<ValidationRow>& rows, const std::string& list,
@@ -98,9 +105,6 @@ ordered_json row_json(const ValidationRow& row) {
   json["predicted"] = optional_json(row.predicted);
   json["error_pct"] = optional_json(row.error_pct);
   json["fitted"] = row.fitted;
-  json["corrected"] = row.source.contradicts;
-  json["told_by_step"] = row.source.told_by_step;
-  if (!row.source.says.empty()) json["source_says"] = row.source.says;
   json["status"] = name_of(row.status);
   json["list"] = row.list;
   if (!row.message.empty()) json["message"] = row.message;
@@ -124,9 +128,75 @@ ordered_json summary_json(const ErrorSummary& summary) {
   json["n"] = summary.n;
   json["mape_pct"] = summary.mape_pct;
   json["median_ape_pct"] = summary.median_ape_pct;
+  json["p90_ape_pct"] = summary.p90_ape_pct;
   json["max_ape_pct"] = summary.max_ape_pct;
   json["bias_pct"] = summary.bias_pct;
   return json;
+}
+
+ordered_json decisions_json(const Decisions& d) {
+  return {{"groups", d.groups},
+          {"pairs", d.pairs},
+          {"ordered_right_pct", d.ordered_right_pct},
+          {"regret_mean_pct", d.regret_mean_pct},
+          {"regret_median_pct", d.regret_median_pct},
+          {"regret_p90_pct", d.regret_p90_pct},
+          {"chosen_off_mean_pct", d.chosen_off_mean_pct},
+          {"chosen_off_median_pct", d.chosen_off_median_pct},
+          {"chosen_within_10_pct", d.chosen_within_10_pct}};
+}
+
+ordered_json pairs_json(const PairSummary& p) {
+  return {{"n", p.n},
+          {"sign_right_pct", p.sign_right_pct},
+          {"size_off_median_points", p.size_off_median_points},
+          {"size_off_p90_points", p.size_off_p90_points}};
+}
+
+/// Groups of layouts, and pairs one key apart, by list.
+void write_decisions(std::ostream& out, const std::vector<ValidationRow>& rows) {
+  const std::vector<LayoutGroup> groups = layout_groups(rows);
+  const std::vector<ChangedPair> pairs = changed_pairs(rows);
+  TextTable choice({{"list", Align::left},
+                    {"groups"},
+                    {"pairs"},
+                    {"in order"},
+                    {"regret mean"},
+                    {"median"},
+                    {"p90"},
+                    {"chosen off"},
+                    {"within 10 %"}});
+  TextTable change({{"list", Align::left}, {"pairs"}, {"sign right"}, {"size off, median"}, {"p90"}});
+  std::vector<std::string> lists = lists_of(rows);
+  lists.push_back("");
+  for (const std::string& list : lists) {
+    const Decisions d = decisions_of(groups, list);
+    const std::string name = list.empty() ? "all" : list;
+    if (list.empty()) choice.add_note();
+    if (d.groups > 0) {
+      choice.add_row({name, fmt::format("{}", d.groups), fmt::format("{}", d.pairs),
+                      fmt::format("{:.1f} %", d.ordered_right_pct), fmt::format("{:.1f} %", d.regret_mean_pct),
+                      fmt::format("{:.1f} %", d.regret_median_pct), fmt::format("{:.1f} %", d.regret_p90_pct),
+                      error_text(d.chosen_off_mean_pct), fmt::format("{:.0f} %", d.chosen_within_10_pct)});
+    }
+    const PairSummary p = summary_of(pairs, list);
+    if (list.empty()) change.add_note();
+    if (p.n > 0) {
+      change.add_row({name, fmt::format("{}", p.n), fmt::format("{:.1f} %", p.sign_right_pct),
+                      fmt::format("{:.1f} points", p.size_off_median_points),
+                      fmt::format("{:.1f} points", p.size_off_p90_points)});
+    }
+  }
+  if (!groups.empty()) {
+    out << "\nDecisions: groups of three rows and more that differ in layout alone (pairs: more than 5 % apart; "
+           "regret:\n"
+           "of the layout predicted the fastest)\n";
+    choice.write(out);
+  }
+  if (!pairs.empty()) {
+    out << "\nChanges: rows that differ in one key, and by more than 3 % in their step\n";
+    change.write(out);
+  }
 }
 
 void write_rows(std::ostream& out, const std::vector<ValidationRow>& rows) {
@@ -144,11 +214,7 @@ void write_rows(std::ostream& out, const std::vector<ValidationRow>& rows) {
       table.add_row({shortened(row.id, kIdWidth), row.metric, row.measured ? number_text(*row.measured) : "-",
                      row.predicted ? number_text(*row.predicted) : "-",
                      row.error_pct ? error_text(*row.error_pct) : "-",
-                     std::string(name_of(row.status)) +
-                         (row.source.told_by_step ? ", told by its step"
-                          : row.fitted            ? ", fitted"
-                                                  : "") +
-                         (row.source.contradicts ? ", corrected" : "")});
+                     std::string(name_of(row.status)) + (row.fitted ? ", fitted" : "")});
       if (!row.message.empty()) {
         std::string message = wrapped(row.message, "      ", "      ");
         message.pop_back();
@@ -200,6 +266,7 @@ void write_summary(std::ostream& out, const std::vector<ValidationRow>& rows) {
   if (unfitted.size() < rows.size()) add("all but fitted rows", summary_of(rows, "", false), "");
   out << "Summary\n";
   table.write(out);
+  write_decisions(out, rows);
   write_beside(out, "Peak memory", memory_errors, rows, unfitted);
   write_beside(out, "Mean power of a GPU", power_errors, rows, unfitted);
   write_beside(out, "Energy of a step", step_energy_errors, rows, unfitted);
@@ -219,23 +286,6 @@ void write_notes(std::ostream& out, const std::vector<ValidationRow>& rows, cons
   if (!text.empty()) out << "\nWhy rows are missed\n" << text;
 }
 
-/// Each sentence once, with the number of rows of the list that it is said of.
-void write_sources(std::ostream& out, const std::vector<ValidationRow>& rows) {
-  std::vector<std::pair<std::string, std::size_t>> said;
-  for (const ValidationRow& row : rows) {
-    for (const std::string& sentence : row.source.says) {
-      const std::string text = row.list + ": " + sentence;
-      const auto known = std::find_if(said.begin(), said.end(), [&](const auto& one) { return one.first == text; });
-      if (known != said.end()) ++known->second;
-      if (known == said.end()) said.emplace_back(text, 1);
-    }
-  }
-  if (!said.empty()) out << "\nWhat sources say beyond the lists that quote them\n";
-  for (const auto& [text, count] : said) {
-    out << wrapped(fmt::format("{} ({} row{})", text, count, count == 1 ? "" : "s"), "  ", "    ");
-  }
-}
-
 }  // namespace
 
 ordered_json validation_json(const std::vector<ValidationRow>& rows, std::size_t records,
@@ -251,10 +301,17 @@ ordered_json validation_json(const std::vector<ValidationRow>& rows, std::size_t
   json["power_summary"] = summary_json(summarize(power_errors(rows, "")));
   json["energy_summary"] = summary_json(summarize(step_energy_errors(rows, "")));
   json["summary_without_fitted"] = summary_json(summary_of(rows, "", false));
+  const std::vector<LayoutGroup> groups = layout_groups(rows);
+  const std::vector<ChangedPair> pairs = changed_pairs(rows);
+  json["decisions"] = decisions_json(decisions_of(groups, ""));
+  json["pairs"] = pairs_json(summary_of(pairs, ""));
   json["lists"] = ordered_json::object();
   for (const std::string& list : lists_of(rows)) {
     json["lists"][list] = summary_json(summary_of(rows, list, true));
     json["lists"][list]["without_fitted"] = summary_json(summary_of(rows, list, false));
+    json["lists"][list]["looked_at"] = name_of(looked_at(rows, list, notes));
+    json["lists"][list]["decisions"] = decisions_json(decisions_of(groups, list));
+    json["lists"][list]["pairs"] = pairs_json(summary_of(pairs, list));
   }
   json["notes"] = ordered_json::object();
   for (const ListNote& note : notes) {
@@ -268,37 +325,7 @@ void write_scoreboard(std::ostream& out, const std::vector<ValidationRow>& rows,
   write_rows(out, rows);
   write_summary(out, rows);
   write_notes(out, rows, notes);
-  write_sources(out, rows);
   if (rows.size() < records) out << fmt::format("\nInterrupted: {} of {} records are done.\n", rows.size(), records);
-}
-
-void write_markdown(std::ostream& out, const std::vector<ValidationRow>& rows, const std::vector<ListNote>& notes) {
-  out << "| rows | n | mean error | median | largest | bias | fitted rows: n, mean | other tools |\n"
-         "|---|---|---|---|---|---|---|---|\n";
-  const auto add = [&](const std::string& name, const std::vector<ValidationRow>& of, const std::string& others) {
-    std::vector<ValidationRow> fitted;
-    std::copy_if(of.begin(), of.end(), std::back_inserter(fitted), [](const ValidationRow& r) { return r.fitted; });
-    const ErrorSummary s = summary_of(of, "", false), f = summary_of(fitted, "", true);
-    const std::string in_fit = f.n > 0 ? fmt::format("{}, {:.1f} %", f.n, f.mape_pct) : "";
-    if (s.n > 0) {
-      out << fmt::format("| {} | {} | {:.1f} % | {:.1f} % | {:.1f} % | {:+.1f} % | {} | {} |\n", markdown_cell(name),
-                         s.n, s.mape_pct, s.median_ape_pct, s.max_ape_pct, s.bias_pct, in_fit, others);
-    } else if (f.n > 0) {
-      out << fmt::format("| {} | 0 | | | | | {} | {} |\n", markdown_cell(name), in_fit, others);
-    }
-  };
-  for (const std::string& list : lists_of(rows)) {
-    const ListNote* note = note_of(notes, list);
-    const std::string title = note != nullptr && !note->title.empty() ? note->title : list;
-    // Utilisations are read off another table of the source than steps.
-    std::vector<ValidationRow> steps, utilisations;
-    for (const ValidationRow& row : rows) {
-      if (row.list == list) (row.metric == "mfu_pct" ? utilisations : steps).push_back(row);
-    }
-    add(title, steps, note != nullptr ? note->others : "");
-    add(title + ", MFU", utilisations, "");
-  }
-  add("all", rows, "");
 }
 
 std::string with_summary(const std::string& text, const std::string& file, const std::string& summary) {

@@ -9,10 +9,10 @@
 #include <optional>
 
 #include "scenarios/scenario.h"
-#include "scenarios/sources.h"
 #include "sim/error.h"
 #include "tools/parallel.h"
 #include "tools/report/text.h"
+#include "tools/validation.h"
 #include "workloads/step/step.h"
 
 namespace orrery::tools {
@@ -133,7 +133,7 @@ std::vector<sim::Settings> chosen(const sim::Settings& document, const RecordQue
   for (std::size_t i = 0; i < question.ids.size(); ++i) {
     const std::size_t before = some.size();
     for (const sim::Settings& record : all)
-      if (scenarios::matches(id_of(record), question.ids[i])) some.push_back(record);
+      if (matches(id_of(record), question.ids[i])) some.push_back(record);
     if (some.size() == before)
       document.at("ids").items()[i].fail(fmt::format("got {}, expected a record of {}", question.ids[i], file));
   }
@@ -144,7 +144,7 @@ RecordRow simulate(const sim::Settings& record, const RecordQuestion& question) 
   RecordRow row;
   row.id = id_of(record);
   try {
-    const scenarios::Scenario scenario = scenarios::load_scenario(scenarios::as_published(record, row.says));
+    const scenarios::Scenario scenario = scenarios::load_scenario(record);
     const workloads::Job& job = scenario.job;
     row.gpus = job.machine.gpus;
     row.layout = layout_text(scenario);
@@ -242,9 +242,6 @@ Grid grid_of(const RecordTable& table) {
     }
     if (!row.reason.empty()) grid.notes.push_back(fmt::format("{} is refused: {}", row.id, row.reason));
     if (!row.fits) grid.notes.push_back(row.id + " is predicted to run out of memory.");
-    for (const std::string& sentence : row.says) {
-      if (std::find(grid.notes.begin(), grid.notes.end(), sentence) == grid.notes.end()) grid.notes.push_back(sentence);
-    }
   }
   return grid;
 }

@@ -23,8 +23,7 @@ struct RecordRow {
   std::string id, layout;
   std::int64_t gpus = 0;
   std::vector<RecordCell> cells;
-  std::vector<std::string> says;  // what the source says beyond the record: sentences
-  std::string reason;             // why there is no prediction: the scenario is refused
+  std::string reason;  // why there is no prediction: the scenario is refused
   bool fits = true;
 };
 

@@ -6,14 +6,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <new>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "scenarios/scenario.h"
+#include "scenarios/shipped_only.h"
 #include "scenarios/would_fit.h"
 #include "scenarios/yaml_text.h"
 #include "sim/error.h"
+#include "tools/import/parse_json.h"
 #include "tools/report/report.h"
 #include "tools/report/run_page.h"
 #include "tools/study/point.h"
@@ -29,6 +31,7 @@ using nlohmann::json;
 using nlohmann::ordered_json;
 using sim::Settings;
 using sim::UserError;
+using Wanted = WhatIfEngine::Wanted;
 
 namespace {
 
@@ -48,20 +51,6 @@ std::vector<std::string> sets_of(const json& sets) {
                      std::all_of(sets.begin(), sets.end(), [](const json& set) { return set.is_string(); });
   if (!words) throw UserError(fmt::format("request: sets: expected a list of at most {} texts", kMostSets));
   return sets.get<std::vector<std::string>>();
-}
-
-/// Refuses paths where a name may stand: who asks from a browser reads no files of this machine.
-void refuse_paths(const Settings& node, std::string_view key) {
-  static constexpr std::array<std::string_view, 9> kNaming{
-      "device", "fabric", "model", "software", "inherits", "features", "collectives", "dispatcher", "failures"};
-  if (node.is_scalar()) {
-    const std::string& text = node.text();
-    const bool path = text.find('/') != std::string::npos || text.ends_with(".yaml") || text.ends_with(".yml");
-    if (path && std::find(kNaming.begin(), kNaming.end(), key) != kNaming.end())
-      node.expected("the name of what ships, or a mapping: files are read on the command line alone");
-  }
-  for (const Settings& item : node.items()) refuse_paths(item, key);
-  for (const auto& [name, member] : node.members()) refuse_paths(member, name);
 }
 
 /// The document of a request: its text, or the one record of a list, with its sets laid over it.
@@ -91,19 +80,14 @@ struct WhatIfEngine::State {
   Names names;
   workloads::StepCache cache{kRemembered};
 
-  /// What is to be simulated. Throws UserError.
-  Settings checked(Settings document) const {
-    if (names == Names::shipped) refuse_paths(document, "");
-    return document;
-  }
   ordered_json run(const json& request);
   ordered_json remedies(const json& request);
-  ordered_json points(const json& request);
-  ordered_json answer(const json& request);
+  ordered_json points(const json& request, const Wanted& wanted);
+  ordered_json answer(const json& request, const Wanted& wanted);
 };
 
 ordered_json WhatIfEngine::State::run(const json& request) {
-  const Settings document = checked(document_of(request));
+  const Settings document = document_of(request);
   const scenarios::Scenario scenario = scenarios::load_scenario(document);
   const bool charts = request.value("charts", json(false)) == json(true);
   workloads::StepOptions options;
@@ -123,23 +107,24 @@ ordered_json WhatIfEngine::State::run(const json& request) {
 
 ordered_json WhatIfEngine::State::remedies(const json& request) {
   ordered_json list = ordered_json::array();
-  for (const workloads::Remedy& remedy : scenarios::would_fit(checked(document_of(request))))
+  for (const workloads::Remedy& remedy : scenarios::would_fit(document_of(request)))
     list.push_back({{"set", remedy.changes}, {"peak_bytes", remedy.peak_bytes}});
   return {{"would_fit", std::move(list)}};
 }
 
-ordered_json WhatIfEngine::State::points(const json& request) {
+ordered_json WhatIfEngine::State::points(const json& request, const Wanted& wanted) {
   const Settings document = document_of(request);
   const auto points = request.find("points");
   if (points == request.end() || !points->is_array() || points->size() > kMostPoints)
     throw UserError(fmt::format("request: points: expected a list of at most {} lists of sets", kMostPoints));
   ordered_json rows = ordered_json::array();
   for (const json& sets : *points) {
+    if (wanted && !wanted()) throw UserError("request: nobody waits for its answer");
     const PointResult result = evaluate_made(
         [&] {
           Settings changed = document;
           for (const std::string& set : sets_of(sets)) scenarios::apply_set(changed, set);
-          return scenarios::load_scenario(checked(std::move(changed)));
+          return scenarios::load_scenario(changed);
         },
         cache);
     ordered_json row = ordered_json::object();
@@ -149,13 +134,13 @@ ordered_json WhatIfEngine::State::points(const json& request) {
   return {{"points", std::move(rows)}};
 }
 
-ordered_json WhatIfEngine::State::answer(const json& request) {
+ordered_json WhatIfEngine::State::answer(const json& request, const Wanted& wanted) {
   if (!request.is_object()) throw UserError("request: expected an object of JSON");
   const std::string what = text_of(request, "do", "");
   if (what == "catalogue") return catalogue_json();
   if (what == "run") return run(request);
   if (what == "remedies") return remedies(request);
-  if (what == "points") return points(request);
+  if (what == "points") return points(request, wanted);
   if (what == "import") {
     return draft_json(text_of(request, "form", ""), text_of(request, "text", ""),
                       text_of(request, "file", "configuration"));
@@ -166,12 +151,16 @@ ordered_json WhatIfEngine::State::answer(const json& request) {
 WhatIfEngine::WhatIfEngine(Names names) : state_(std::make_unique<State>(names)) {}
 WhatIfEngine::~WhatIfEngine() = default;
 
-std::string WhatIfEngine::answer(const std::string& request) {
+std::string WhatIfEngine::answer(const std::string& request, const Wanted& wanted) {
   ordered_json out;
   try {
-    out = state_->answer(json::parse(request));
+    std::optional<scenarios::ShippedOnly> shipped_only;  // who asks from a browser reads no files of this machine
+    if (state_->names == Names::shipped) shipped_only.emplace();
+    out = state_->answer(parse_json(request), wanted);
   } catch (const UserError& error) {
     out = {{"error", error.what()}};
+  } catch (const JsonProblem& problem) {
+    out = {{"error", fmt::format("request:1:{}: {}, expected a request", problem.at + 1, problem.got)}};
   } catch (const json::exception& error) {
     out = {{"error", fmt::format("request: is no JSON that the engine reads: {}", error.what())}};
   } catch (const std::bad_alloc&) {

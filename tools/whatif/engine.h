@@ -1,7 +1,8 @@
 // The engine behind the what-if page: a request in JSON goes in, its answer in JSON comes out. The page runs it as
-// WebAssembly in a worker; `orrery serve` runs it natively behind HTTP. Both give the same answers.
+// WebAssembly in a worker; `orrery page` runs it natively behind HTTP. Both give the same answers.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -13,6 +14,8 @@ class WhatIfEngine {
  public:
   /// What names in a scenario may stand for: shipped documents alone, or files as well, as on the command line.
   enum class Names { shipped, files };
+  /// Whether anybody still waits for an answer.
+  using Wanted = std::function<bool()>;
 
   explicit WhatIfEngine(Names names);
   ~WhatIfEngine();
@@ -30,7 +33,8 @@ class WhatIfEngine {
   ///   import     {"form": "hf" | "megatron" | "nemo", "text", "file"}: a scenario as YAML.
   /// What is wrong with the input comes back as {"error": the line that the command line would print}; an error of the
   /// program's own as {"bug": text}. Throws nothing.
-  std::string answer(const std::string& request);
+  /// `wanted`, where there is one, is asked before each point, and what is no longer wanted goes no further.
+  std::string answer(const std::string& request, const Wanted& wanted = {});
 
  private:
   struct State;

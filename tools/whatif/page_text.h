@@ -1,4 +1,4 @@
-// The what-if page as `orrery serve` hands it out.
+// The what-if page as `orrery page` hands it out.
 #pragma once
 
 #include <string>

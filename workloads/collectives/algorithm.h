@@ -8,6 +8,7 @@
 // steps * latency + (n-1)/n * bytes / rate.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <span>
 #include <vector>
@@ -32,8 +33,9 @@ struct Protocol {
 };
 const std::array<Protocol, 3>& protocols();
 
-/// Channels, each a ring or tree of its own, that NCCL runs over a NIC.
-inline constexpr double kChannelsPerRail = 2;
+/// Channels, each a ring or tree of its own, that NCCL runs over a NIC, and over all of a node or NVLink domain
+/// (NVIDIA/nccl, src/include/device.h, MAXCHANNELS).
+inline constexpr double kChannelsPerRail = 2, kMostChannels = 64;
 
 /// One call on one group.
 struct Call {
@@ -55,6 +57,7 @@ struct Call {
   double nodes() const { return static_cast<double>(shape.nodes); }
   double per_node() const { return static_cast<double>(shape.per_node); }
   double rails() const { return static_cast<double>(shape.rails); }
+  double channels() const { return std::min(kMostChannels, kChannelsPerRail * rails()); }
   double hop() const { return sim::to_seconds(shape.hop); }
   /// Levels of a binary tree over the nodes.
   double levels() const;

@@ -1,6 +1,10 @@
 // NCCL's choice among the algorithms between nodes: latency + size / bandwidth of each algorithm and protocol by its
 // own tuning model (NVIDIA/nccl, src/graph/tuning.cc), the minimum wins. That model is not the truth, and neither is
-// the choice always the best; both are what runs.
+// the choice always the best; both are what runs: chosen by the simulator's own times instead, tensor groups of 16 over
+// two nodes of A100 (vTrain's rows) would be a fifth too fast.
+//
+// A fabric with a gap between messages comes with a tuner in NCCL's plug-in for it, which knows what NCCL's model does
+// not (aws-ofi-nccl, src/tuner, for EFA): the gap is added to what NCCL believes of rings.
 //
 // Where a tree with NVLS is to be had, trees under LL128 and Simple are left out. By its tuning model NCCL would take
 // them between 1 and 256 MB, but neither of the two published series of H100 clusters shows them: NVIDIA's (GTC 2025

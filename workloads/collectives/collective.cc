@@ -38,6 +38,8 @@ double least_bytes_between_nodes(CollectiveOp op, double bytes, const GroupShape
 
 namespace {
 
+constexpr std::int64_t kLongBuffer = 1 << 30;  // bytes, whose rate no start-up holds back
+
 /// Without a cluster: a call whose rates nobody asks for.
 Call call_of(CollectiveOp op, double bytes, const GroupShape& shape, const calibration::DeviceProfile& device,
              const calibration::Software& software, const topology::Cluster* cluster) {
@@ -50,16 +52,15 @@ Call call_of(CollectiveOp op, double bytes, const GroupShape& shape, const calib
   return call;
 }
 
-/// What a chain of ranks in one node takes to fill before the last has its first chunk: a rank passes 512 KiB on per
-/// channel when all of it is there (NVIDIA/nccl 2.18, src/collectives/device/reduce.h and broadcast.h: a chunk is one
-/// of eight steps of a buffer of 4 MiB). Behind an NVSwitch NCCL runs two channels per link, 24 at most (log of an HGX
-/// A100 in NVIDIA/nccl-tests issue 100); elsewhere one pair of channels.
-sim::Duration chain_fill(double bytes, const GroupShape& shape, const calibration::CollectiveTiming& timing,
-                         const topology::NodeSpec& node) {
+/// What a chain of ranks in one node takes to fill before the last has its first chunk, at the `rate` of a long buffer:
+/// a rank passes 512 KiB on per channel when all of it is there (NVIDIA/nccl 2.18, src/collectives/device/reduce.h and
+/// broadcast.h: a chunk is one of eight steps of a buffer of 4 MiB). Behind an NVSwitch NCCL runs two channels per
+/// link, 24 at most (log of an HGX A100 in NVIDIA/nccl-tests issue 100); elsewhere one pair of channels.
+sim::Duration chain_fill(double bytes, const GroupShape& shape, sim::Bandwidth rate, const topology::NodeSpec& node) {
   constexpr double kChunk = 512 * 1024, kMostChannels = 24;
   const bool switched = node.kind == topology::NodeSpec::Kind::nvswitch;
   const double channels = switched ? std::min(kMostChannels, 2 * static_cast<double>(node.links)) : kChannelsPerRail;
-  return sim::seconds(static_cast<double>(shape.ranks - 2) * std::min(kChunk * channels, bytes) / timing.rate.value());
+  return sim::seconds(static_cast<double>(shape.ranks - 2) * std::min(kChunk * channels, bytes) / rate.value());
 }
 
 /// Of one GPU to the others of its node, all links; of a mesh those of its first GPU.
@@ -140,7 +141,10 @@ CollectiveCost collective_cost(CollectiveOp op, double bytes, const GroupShape& 
     const auto timing =
         device.node_collective(op, shape.ranks, sim::Bytes(std::max<std::int64_t>(1, std::llround(bytes * equal))));
     cost.latency = timing.latency;
-    if (op == CollectiveOp::broadcast) cost.latency += chain_fill(bytes, shape, timing, cluster.node_spec());
+    if (op == CollectiveOp::broadcast) {
+      const sim::Bandwidth rate = device.node_collective(op, shape.ranks, sim::Bytes(kLongBuffer)).rate;
+      cost.latency += chain_fill(bytes, shape, rate, cluster.node_spec());
+    }
     cost.work = timing.wire_bytes;
     cost.rate_cap = timing.rate.value();
     cost.algorithm = "node";

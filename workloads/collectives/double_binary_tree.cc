@@ -58,7 +58,7 @@ Estimate double_binary_tree(const Call& call, const Protocol& protocol) {
   const double base = simple ? sim::to_seconds(call.software.library.collective_base) : protocol.tree_base;
   const double net = simple ? sim::to_seconds(call.software.library.collective_step_tree) : protocol.tree_net;
   const double node = simple ? sim::to_seconds(call.software.library.collective_step_node) : protocol.tree_node;
-  const double channels = kChannelsPerRail * call.rails(), stages = 2 * call.levels();
+  const double channels = call.channels(), stages = 2 * call.levels();
   const double chain = 2 * (call.per_node() - 1);
   const double in_flight = tree_chunk(call, protocol.kind, channels) * channels;
   Estimate out;
@@ -76,7 +76,7 @@ double believed_tree(const Call& call, const Protocol& protocol) {
   constexpr double kNicLatency = 0.6e-6;
   const bool simple = protocol.kind == Protocol::Kind::simple, two = call.shape.nodes <= 2;
   const bool hopper = call.device.reduces_in_switch(std::numeric_limits<std::int32_t>::max());
-  const double channels = kChannelsPerRail * call.rails();
+  const double channels = call.channels();
   const double net = protocol.tree_net + (simple ? 2 : 1) * kNicLatency;
   const double latency =
       protocol.tree_base + 2 * ((call.per_node() - 1) * protocol.tree_node + std::floor(std::log2(call.nodes())) * net);

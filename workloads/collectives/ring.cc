@@ -34,7 +34,7 @@ Estimate ring(const Call& call, const Protocol& protocol) {
 }
 
 /// NVIDIA/nccl, src/graph/tuning.cc: ncclTopoTuneModel and ncclTopoGetAlgoTime, for rings on machines with a NIC
-/// latency of 0.6 us and a cost of 1 us to post a message.
+/// latency of 0.6 us and a cost of 1 us to post a message, and what the fabric's gap adds (choice.cc).
 double believed_ring(const Call& call, const Protocol& protocol) {
   constexpr double kNicLatency = 0.6e-6, kPost = 1e-6;
   const bool simple = protocol.kind == Protocol::Kind::simple, ll = protocol.kind == Protocol::Kind::ll;
@@ -47,7 +47,7 @@ double believed_ring(const Call& call, const Protocol& protocol) {
   if (simple && call.all_reduces()) latency *= 1.4;  // "plateau effect of ring"
   const double rate =
       ll ? std::min(0.5 * call.line_rate, call.shape.nodes <= 2 ? 22.5e9 : 19e9) : (simple ? 1 : 0.92) * call.line_rate;
-  return latency + call.bytes * steps / call.ranks() / rate;
+  return latency + steps * sim::to_seconds(call.shape.gap) + call.bytes * steps / call.ranks() / rate;
 }
 
 /// The root's chunks follow each other along a chain of all ranks; a stage passes a chunk of 512 KiB on per channel:
@@ -58,7 +58,7 @@ Estimate broadcast(const Call& call, const Protocol& protocol) {
   const double net = simple ? sim::to_seconds(call.software.library.collective_step_ring) : protocol.ring_net;
   const double node = simple ? sim::to_seconds(call.software.library.collective_step_node) : protocol.ring_node;
   constexpr double kChunk = 512 * 1024;
-  const double in_flight = std::min(kChunk * kChannelsPerRail * call.rails(), call.bytes);
+  const double in_flight = std::min(kChunk * call.channels(), call.bytes);
   const double inside = call.ranks() - call.nodes();
   Estimate out;
   out.latency =

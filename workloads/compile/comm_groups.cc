@@ -61,7 +61,7 @@ void add_expert_groups(const GroupLayout& layout, std::vector<JobGroup>& groups)
   const SubGroup all{over, layout.mirrored};
   const std::int64_t replicas = layout.dims.block_size(all) / ranks, repeats = replicas / experts.shard_ranks;
   const SubGroup shards{over, layout.mirrored, ranks, experts.shard_ranks};
-  if (experts.shard_ranks > 1)
+  if (replicas > 1)
     add(CommGroup::expert_data, shards, Stream::expert_data, Category::data_comm, layout.all_reduces_gradients);
   const SubGroup same_part{over, layout.mirrored, ranks * experts.shard_ranks, repeats};
   if (repeats > 1) add(CommGroup::expert_replicate, same_part, Stream::expert_data, Category::data_comm, true);

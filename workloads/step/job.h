@@ -185,9 +185,11 @@ struct Job {
   std::int64_t expert_replicas() const {
     return replicas() * parallelism.tensor / (parallelism.expert * parallelism.expert_tensor);
   }
-  std::int64_t expert_shard_ranks() const {
-    return std::max<std::int64_t>(1, expert_replicas() * shard_ranks() / replicas());
-  }
+  /// Copies of a sharded state are as many of the experts' as of the others'; where those that hold the same experts
+  /// are fewer, they hold whole ones.
+  std::int64_t expert_shard_ranks() const { return std::max<std::int64_t>(1, expert_replicas() / shard_copies()); }
+  /// Groups of ranks that share out the same state.
+  std::int64_t shard_copies() const { return replicas() / shard_ranks(); }
   /// Ranks of a data-parallel collective: those that share out a state, or all that hold the same weights.
   std::int64_t shard_ranks() const {
     const bool part = parallelism.sharding != Sharding::none && parallelism.shard_group > 0;

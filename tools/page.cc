@@ -1,4 +1,4 @@
-// `orrery serve`: the what-if page with this program behind it, on this machine alone unless told otherwise.
+// `orrery page`: the what-if page with this program behind it, on this machine alone unless told otherwise.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -30,7 +30,7 @@ void check(const ServerOptions& options) {
     throw sim::UserError(fmt::format("--token: expected at least {} letters, digits, '-', '_' or '.'", kShortestToken));
 }
 
-int serve(ServerOptions options) {
+int open_page(ServerOptions options) {
   check(options);
   if (options.threads == 0) options.threads = default_jobs();
   serve_page(options, [&](std::uint16_t port) {
@@ -45,7 +45,7 @@ int serve(ServerOptions options) {
 
 }  // namespace
 
-Action declare_serve(CommandOptions app) {
+Action declare_page(CommandOptions app) {
   const auto options = std::make_shared<ServerOptions>();
   options->port = 8765;
   options->threads = 0;
@@ -57,7 +57,7 @@ Action declare_serve(CommandOptions app) {
       .type_name("TOKEN");
   app.add_option("--jobs", options->threads, "requests answered at a time (default: one per core)")
       .check(Range(1, 1024));
-  return [options] { return serve(*options); };
+  return [options] { return open_page(*options); };
 }
 
 }  // namespace orrery::tools

@@ -1,0 +1,303 @@
+// Readers of serving_samples.h.
+#include "calibration/measure/serving_samples.h"
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <optional>
+#include <set>
+#include <sstream>
+
+#include "calibration/measure/table.h"
+#include "sim/error.h"
+#include "sim/real.h"
+
+namespace orrery::calibration {
+namespace {
+
+using sim::Place;
+using sim::real;
+using sim::UserError;
+
+Engine engine_of(const Line& line) {
+  for (std::size_t e = 0; e < kEngines; ++e)
+    if (line.text("engine") == name_of(static_cast<Engine>(e))) return static_cast<Engine>(e);
+  line.fail("engine", "got '" + std::string(line.text("engine")) + "', expected trtllm, vllm or sglang");
+}
+
+/// Columns name types as collectors do; none: a type that has no model (int8 activations).
+std::optional<WeightType> weight_type(const Line& line, const std::string& column) {
+  static const std::map<std::string_view, WeightType> names{{"bfloat16", WeightType::bf16},
+                                                            {"float16", WeightType::bf16},
+                                                            {"fp8", WeightType::fp8},
+                                                            {"fp8_block", WeightType::fp8_block},
+                                                            {"nvfp4", WeightType::nvfp4},
+                                                            {"w4a16_mxfp4", WeightType::mxfp4},
+                                                            {"w4a8_mxfp4_mxfp8", WeightType::mxfp4_fp8},
+                                                            {"int8_wo", WeightType::int8},
+                                                            {"int4_wo", WeightType::int4}};
+  const auto found = names.find(line.text(column));
+  return found == names.end() ? std::nullopt : std::optional(found->second);
+}
+
+double cache_bytes_of(const Line& line) { return line.text("kv_dtype") == "fp8" ? 1 : 2; }
+
+/// Zero is a length too.
+double zero_or_more(const Line& line, const std::string& column) { return real(line.optional_count(column, 0)); }
+
+std::uint64_t mixed(std::uint64_t h, double value) {
+  std::uint64_t x = h ^ (static_cast<std::uint64_t>(value * 1000) + 0x9e3779b97f4a7c15ull + (h << 6) + (h >> 2));
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
+  return x ^ (x >> 31);
+}
+
+/// The sizes of a row, whatever its types and engine.
+std::uint64_t shape_of(const Line& line) {
+  std::uint64_t h = 1;
+  for (const char* column : {"batch",    "kv_tokens", "new_tokens", "chunk_tokens", "cached_tokens",
+                             "heads",    "kv_heads",  "head_dim",   "window",       "m",
+                             "n",        "k",         "tokens",     "hidden",       "expert_ffn",
+                             "top_k",    "experts",   "moe_tp",     "moe_ep",       "gpus",
+                             "elements", "nodes"})
+    if (line.has(column)) h = mixed(h, zero_or_more(line, column));
+  return h;
+}
+
+double seconds_of(const Line& line, const char* column = "us") { return line.number(column) * 1e-6; }
+
+void add(const Line& line, ServingSamples& out, const Asked& shape, Engine engine, double seconds) {
+  out.rows.push_back({engine, shape, seconds, shape_of(line)});
+}
+
+void read_decode(const Line& line, ServingSamples& out) {
+  DecodeAttention a;
+  a.sequences = real(line.count("batch"));
+  const double tokens = real(line.count("kv_tokens"));
+  a.heads = real(line.count("heads"));
+  a.kv_heads = real(line.count("kv_heads"));
+  a.head_dim = real(line.count("head_dim"));
+  a.window = zero_or_more(line, "window");
+  a.visible = a.sequences * (a.window > 0 ? std::min(a.window, tokens) : tokens);
+  a.cached = a.sequences * tokens;
+  a.kv_bytes = cache_bytes_of(line);
+  add(line, out, asked(a), engine_of(line), seconds_of(line));
+}
+
+void read_context(const Line& line, ServingSamples& out) {
+  const PromptPiece piece{real(line.count("batch")), real(line.count("new_tokens")),
+                          zero_or_more(line, "cached_tokens")};
+  PrefillAttention a;
+  a.pieces = {&piece, 1};
+  a.heads = real(line.count("heads"));
+  a.kv_heads = real(line.count("kv_heads"));
+  a.head_dim = real(line.count("head_dim"));
+  a.window = zero_or_more(line, "window");
+  a.kv_bytes = cache_bytes_of(line);
+  a.fp8 = line.text("dtype") == "fp8";
+  add(line, out, asked(a), engine_of(line), seconds_of(line));
+}
+
+void read_latent_decode(const Line& line, ServingSamples& out) {
+  LatentDecode a;
+  a.sequences = real(line.count("batch"));
+  a.visible = a.sequences * real(line.count("kv_tokens"));
+  a.heads = real(line.count("heads"));
+  a.kv_bytes = cache_bytes_of(line);
+  add(line, out, asked(a), engine_of(line), seconds_of(line));
+}
+
+void read_latent_context(const Line& line, ServingSamples& out) {
+  const PromptPiece piece{real(line.count("batch")), real(line.count("new_tokens")),
+                          zero_or_more(line, "cached_tokens")};
+  PrefillAttention a;
+  a.pieces = {&piece, 1};
+  a.heads = a.kv_heads = real(line.count("heads"));
+  a.head_dim = 192;
+  a.value_dim = 128;
+  a.kv_bytes = cache_bytes_of(line);
+  a.fp8 = line.text("dtype") == "fp8";
+  add(line, out, asked(a), engine_of(line), seconds_of(line));
+}
+
+void read_block(const Line& line, ServingSamples& out) {
+  const bool decode = line.has("kv_tokens");
+  PromptPiece piece{real(line.count("batch")), 1, 0};
+  if (decode) {
+    piece.cached = real(line.count("kv_tokens")) - 1;
+  } else {
+    piece.fresh = real(line.count("new_tokens"));
+    piece.cached = zero_or_more(line, "cached_tokens");
+  }
+  const auto type = weight_type(line, "gemm_dtype");
+  if (!type || line.text("model") != "deepseek-ai/DeepSeek-V3") {
+    ++out.left_out;
+    return;
+  }
+  LatentBlock b;
+  b.type = *type;
+  b.pieces = {&piece, 1};
+  b.decode = decode;
+  b.heads = real(line.count("heads"));
+  b.kv_bytes = cache_bytes_of(line);
+  add(line, out, asked(b), engine_of(line), seconds_of(line));
+}
+
+void read_product(const Line& line, ServingSamples& out) {
+  const auto type = weight_type(line, "dtype");
+  if (!type) {
+    ++out.left_out;
+    return;
+  }
+  const ServedProduct p{*type, real(line.count("m")), real(line.count("n")), real(line.count("k"))};
+  add(line, out, asked(p), engine_of(line), seconds_of(line));
+}
+
+double exponent_of(const Line& line) {
+  constexpr std::string_view kPowerLaw = "power_law_";
+  const std::string_view t = line.text("distribution");
+  if (!t.starts_with(kPowerLaw)) return 0;
+  double out = 0;
+  const std::string_view digits = t.substr(kPowerLaw.size());
+  std::from_chars(digits.data(), digits.data() + digits.size(), out);
+  return out;
+}
+
+void read_mixture(const Line& line, ServingSamples& out) {
+  const auto type = weight_type(line, "dtype");
+  const std::string_view kernel = line.text("kernel");
+  // TensorRT-LLM takes its kernels for the least latency only where it is asked to.
+  if (!type || kernel.find("min_latency") != std::string_view::npos || line.has("slots")) {
+    ++out.left_out;
+    return;
+  }
+  ServedMixture x;
+  x.type = *type;
+  x.tokens = real(line.count("tokens"));
+  x.hidden = real(line.count("hidden"));
+  const double parts = real(line.count("moe_tp")), ffn = real(line.count("expert_ffn"));
+  x.ffn = ffn / parts;
+  x.top_k = real(line.count("top_k"));
+  x.experts = real(line.count("experts"));
+  x.ranks = real(line.count("moe_ep"));
+  x.alpha = exponent_of(line);
+  // NVIDIA's Nemotron 3 have a squared ReLU and no gate.
+  x.gated = kernel.find("nongated") == std::string_view::npos && !(x.top_k == 22 && x.experts == 512) &&
+            !(x.hidden == 2688 && ffn == 1856);
+  add(line, out, asked(x), engine_of(line), seconds_of(line));
+}
+
+void read_reduce(const Line& line, ServingSamples& out) {
+  const bool eager = line.text("kernel").ends_with("eager");
+  const ServedAllReduce r{real(line.count("gpus")), 2 * real(line.count("elements")), !eager};
+  add(line, out, asked(r), engine_of(line), seconds_of(line));
+}
+
+void read_low_latency(const Line& line, ServingSamples& out) {
+  LowLatencyExchange x;
+  x.tokens = real(line.count("tokens"));
+  x.hidden = real(line.count("hidden"));
+  x.top_k = real(line.count("top_k"));
+  x.experts = real(line.count("experts"));
+  x.nodes = real(line.count("nodes"));
+  x.gpus = 8 * x.nodes;
+  x.pass = ExchangePass::dispatch;
+  add(line, out, asked(x), engine_of(line), seconds_of(line, "dispatch_us"));
+  x.pass = ExchangePass::combine;
+  add(line, out, asked(x), engine_of(line), seconds_of(line, "combine_us"));
+}
+
+/// FlashInfer's kernels, which SGLang has as a choice: how its own predictions carry over to chunks on a prefix.
+void read_chunk(const Line& line, ServingSamples& out) {
+  const double sequences = real(line.count("batch")), cached = zero_or_more(line, "cached_tokens");
+  const double heads = real(line.count("heads")), kv_heads = real(line.count("kv_heads"));
+  const double channels = real(line.count("head_dim"));
+  if (line.text("phase") == "decode") {
+    DecodeAttention a{sequences, sequences * (cached + 1), 0, heads, kv_heads, channels};
+    add(line, out, asked(a), Engine::sglang, seconds_of(line));
+    return;
+  }
+  const PromptPiece piece{sequences, real(line.count("chunk_tokens")), cached};
+  PrefillAttention a;
+  a.pieces = {&piece, 1};
+  a.heads = heads;
+  a.kv_heads = kv_heads;
+  a.head_dim = channels;
+  add(line, out, asked(a), Engine::sglang, seconds_of(line));
+}
+
+struct ServingTable {
+  std::vector<std::string> columns;
+  void (*read)(const Line&, ServingSamples&);
+};
+
+/// The first whose columns are all there.
+const std::vector<ServingTable>& serving_tables() {
+  static const std::vector<ServingTable> all{
+      {{"engine", "model", "gemm_dtype", "kv_dtype", "batch", "heads", "us"}, read_block},
+      {{"engine", "kv_dtype", "batch", "kv_tokens", "heads", "kv_heads", "head_dim", "window", "us"}, read_decode},
+      {{"engine", "kv_dtype", "batch", "new_tokens", "cached_tokens", "heads", "kv_heads", "head_dim", "us"},
+       read_context},
+      {{"engine", "kv_dtype", "batch", "kv_tokens", "heads", "tp", "us"}, read_latent_decode},
+      {{"engine", "kv_dtype", "batch", "new_tokens", "heads", "tp", "us"}, read_latent_context},
+      {{"phase", "batch", "chunk_tokens", "cached_tokens", "heads", "kv_heads", "head_dim", "us"}, read_chunk},
+      {{"engine", "dtype", "m", "n", "k", "us"}, read_product},
+      {{"engine", "dtype", "tokens", "hidden", "expert_ffn", "top_k", "experts", "moe_tp", "moe_ep", "distribution",
+        "us"},
+       read_mixture},
+      {{"engine", "kernel", "gpus", "elements", "us"}, read_reduce},
+      {{"engine", "nodes", "hidden", "tokens", "top_k", "experts", "dispatch_us", "combine_us"}, read_low_latency},
+  };
+  return all;
+}
+
+const ServingTable* table_with(const std::map<std::string, std::size_t>& columns) {
+  for (const ServingTable& t : serving_tables())
+    if (std::all_of(t.columns.begin(), t.columns.end(), [&](const std::string& c) { return columns.count(c) == 1; }))
+      return &t;
+  return nullptr;
+}
+
+std::map<std::string, std::size_t> columns_of(std::string_view header) {
+  std::map<std::string, std::size_t> out;
+  for (const std::string_view c : fields_of(header)) out.emplace(std::string(c), out.size());
+  return out;
+}
+
+std::string_view without_break(std::string_view text) {
+  while (!text.empty() && (text.back() == '\r' || text.back() == ' ')) text.remove_suffix(1);
+  return text;
+}
+
+}  // namespace
+
+bool is_serving_table(const std::string& file) {
+  const std::string text = whole_text(file);
+  return table_with(columns_of(without_break(std::string_view(text).substr(0, text.find('\n'))))) != nullptr;
+}
+
+ServingSamples read_serving_samples(const std::string& file) {
+  const std::string text = whole_text(file);
+  std::string_view rest = text;
+  int number = 0;
+  const auto next = [&](std::string_view& line) {
+    if (rest.empty()) return false;
+    const std::size_t end = rest.find('\n');
+    line = without_break(rest.substr(0, end));
+    rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
+    ++number;
+    return true;
+  };
+  std::string_view line;
+  if (!next(line)) throw UserError(Place{file, 1, 1}, "header", "the file is empty");
+  const std::map<std::string, std::size_t> columns = columns_of(line);
+  const ServingTable* table = table_with(columns);
+  if (table == nullptr)
+    throw UserError(Place{file, 1, 1}, "header", "got '" + std::string(line) + "', expected a table of kernels");
+  ServingSamples out;
+  while (next(line))
+    if (!line.empty()) table->read(Line(file, number, columns, line), out);
+  return out;
+}
+
+}  // namespace orrery::calibration

@@ -1,0 +1,185 @@
+// The keys of an engine's release, and their reader.
+#include "calibration/serving_engine.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+
+namespace orrery::calibration {
+
+namespace {
+
+using sim::Settings;
+
+std::vector<std::string> engine_names() {
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < kEngines; ++i) names.emplace_back(name_of(static_cast<Engine>(i)));
+  return names;
+}
+
+const std::vector<std::string>& overlap_names() {
+  static const std::vector<std::string> kNames{"none", "schedule"};
+  return kNames;
+}
+
+constexpr std::int64_t kMostTokens = 1'048'576;
+constexpr std::size_t kMostGraphs = 4096;
+
+/// "1 2 4 8:256:8": sizes, and ranges from, to and by.
+std::vector<std::int64_t> sizes_of(const Settings& value) {
+  constexpr const char* kForm = "sizes and ranges of tokens, as in \"1 2 4 8:256:8\"";
+  std::vector<std::int64_t> sizes;
+  const std::string& text = value.text();
+  const char *at = text.data(), *end = at + text.size();
+  while (at < end) {
+    if (*at == ' ') {
+      ++at;
+      continue;
+    }
+    std::array<std::int64_t, 3> range{0, 0, 1};
+    std::size_t parts = 0;
+    for (;;) {
+      const auto [next, error] = std::from_chars(at, end, range[parts]);
+      if (error != std::errc() || range[parts] < 1 || range[parts] > kMostTokens) value.expected(kForm);
+      ++parts;
+      at = next;
+      if (at == end || *at != ':' || parts == range.size()) break;
+      ++at;
+    }
+    if (at < end && *at != ' ') value.expected(kForm);
+    if (parts == 1) range[1] = range[0];
+    for (std::int64_t size = range[0]; size <= range[1]; size += range[2]) {
+      sizes.push_back(size);
+      if (sizes.size() > kMostGraphs) value.expected("at most 4096 sizes");
+    }
+  }
+  std::sort(sizes.begin(), sizes.end());
+  sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
+  return sizes;
+}
+
+double seconds_at(const Settings* section, std::string_view key) {
+  return section != nullptr ? sim::to_seconds(section->get_duration(key, sim::Duration{})) : 0;
+}
+
+double bytes_at(const Settings* section, std::string_view key) {
+  const Settings* value = section != nullptr ? section->find(key) : nullptr;
+  return value != nullptr ? static_cast<double>(value->as_bytes().value()) : 0;
+}
+
+}  // namespace
+
+std::int64_t ServingEngine::padded(std::int64_t tokens) const {
+  const auto size = std::lower_bound(graph_sizes.begin(), graph_sizes.end(), tokens);
+  return size != graph_sizes.end() ? *size : 0;
+}
+
+ServingEngine ServingEngine::load(const Settings& document) {
+  serving_engine_keys().check(document);
+  ServingEngine engine;
+  engine.name = document.get_text("name", "inline");
+  engine.provenance = document.get_text("provenance", "");
+  engine.batching = document.at("batching").text();
+  const std::string kernels = document.at("engine").as_choice(engine_names());
+  for (std::size_t i = 0; i < kEngines; ++i) {
+    if (name_of(static_cast<Engine>(i)) == kernels) engine.kernels = static_cast<Engine>(i);
+  }
+  Defaults& defaults = engine.defaults;
+  defaults.max_sequences = document.get_int("max_sequences", defaults.max_sequences);
+  defaults.max_batched_tokens = document.get_int("max_batched_tokens", defaults.max_batched_tokens);
+  defaults.large_max_sequences = defaults.max_sequences;
+  defaults.large_max_batched_tokens = defaults.max_batched_tokens;
+  if (const Settings* large = document.find("large"); large != nullptr) {
+    defaults.large_memory = bytes_at(large, "memory");
+    defaults.large_except = large->get_text("except", "");
+    defaults.large_max_sequences = large->get_int("max_sequences", defaults.max_sequences);
+    defaults.large_max_batched_tokens = large->get_int("max_batched_tokens", defaults.max_batched_tokens);
+  }
+  defaults.block_tokens = document.get_int("block_tokens", defaults.block_tokens);
+  defaults.memory_utilization = document.get_number("memory_utilization", defaults.memory_utilization);
+  defaults.chunked_prefill = document.get_bool("chunked_prefill", defaults.chunked_prefill);
+  defaults.prefix_caching = document.get_bool("prefix_caching", defaults.prefix_caching);
+  if (const Settings* sizes = document.find("graph_sizes"); sizes != nullptr) engine.graph_sizes = sizes_of(*sizes);
+  const Settings* host = document.find("host");
+  engine.host = {seconds_at(host, "iteration"), seconds_at(host, "sequence"), seconds_at(host, "gap"),
+                 seconds_at(host, "layer"),     seconds_at(host, "kernel"),   HostOverlap::none};
+  if (host != nullptr && host->get_choice("overlap", "none", overlap_names()) == "schedule")
+    engine.host.overlap = HostOverlap::schedule;
+  const Settings* reserve = document.find("reserve");
+  engine.reserve = {
+      bytes_at(reserve, "context"), bytes_at(reserve, "per_gpu"), 0, 0, bytes_at(reserve, "per_graph"), false};
+  if (reserve != nullptr) {
+    engine.reserve.per_logit = reserve->get_number("per_logit", 0);
+    engine.reserve.per_activation = reserve->get_number("per_activation", 0);
+    engine.reserve.of_free = reserve->get_choice("share_of", "total", {"total", "free"}) == "free";
+  }
+  return engine;
+}
+
+const sim::KeyTable& serving_engine_keys() {
+  using sim::Key;
+  static const sim::KeyTable kKeys(std::vector<Key>{
+      {"name", "text", "", "-", {}, "Of the release."},
+      {"provenance", "text", "", "-", {}, "Where its numbers come from."},
+      {"engine", "choice", "", "", engine_names(), "Whose kernels it runs."},
+      {"batching", "text", "", "", {}, "How it puts iterations together: a policy, by its name."},
+      {"max_sequences", "integer", "sequences", "256", {}, "Under way at a time.", {"1", "1000000"}},
+      {"max_batched_tokens", "integer", "tokens", "2048", {}, "Of an iteration.", {"1", "1000000"}},
+      {"large", "mapping", "", "-", {}, "Defaults on devices with much memory."},
+      {"large.memory", "quantity", "bytes", "", {}, "From so much on.", {"1 GB", "10 TB"}},
+      {"large.except", "text", "", "-", {}, "But not on devices whose names begin so."},
+      {"large.max_sequences", "integer", "sequences", "max_sequences", {}, "Under way at a time.", {"1", "1000000"}},
+      {"large.max_batched_tokens", "integer", "tokens", "max_batched_tokens", {}, "Of an iteration.", {"1", "1000000"}},
+      {"block_tokens", "integer", "tokens", "16", {}, "Of a block of the cache.", {"1", "4096"}},
+      {"memory_utilization", "number", "", "0.9", {}, "Share of memory that the engine takes.", {"0.01", "1"}},
+      {"chunked_prefill", "boolean", "", "true", {}, "Prompts are cut to what an iteration has room for."},
+      {"prefix_caching", "boolean", "", "true", {}, "Beginnings of prompts are found in the cache."},
+      {"graph_sizes",
+       "text",
+       "tokens",
+       "none",
+       {},
+       "Sizes at which iterations are captured, and ranges from:to:by, as in \"1 2 4 8:256:8\"."},
+      {"host", "mapping", "", "-", {}, "What the host spends."},
+      {"host.iteration", "quantity", "time", "0 s", {}, "Around each iteration.", {"0 s", "1 s"}},
+      {"host.sequence", "quantity", "time", "0 s", {}, "More for each sequence in it.", {"0 s", "1 s"}},
+      {"host.gap", "quantity", "time", "0 s", {}, "That the device stands still between iterations.", {"0 s", "1 s"}},
+      {"host.layer", "quantity", "time", "0 s", {}, "To launch a layer between captured pieces.", {"0 s", "1 s"}},
+      {"host.kernel", "quantity", "time", "0 s", {}, "To launch a kernel that is not captured.", {"0 s", "1 s"}},
+      {"host.overlap", "choice", "", "none", overlap_names(),
+       "schedule: the next iteration is prepared while the device runs this one."},
+      {"reserve", "mapping", "", "-", {}, "Memory that is neither weights nor cache."},
+      {"reserve.context", "quantity", "bytes", "0 B", {}, "Context and libraries.", {"0 B", "100 GB"}},
+      {"reserve.per_gpu",
+       "quantity",
+       "bytes",
+       "0 B",
+       {},
+       "Buffers for each further GPU of a tensor group.",
+       {"0 B", "10 GB"}},
+      {"reserve.per_logit",
+       "number",
+       "bytes",
+       "0",
+       {},
+       "The sampler's, for each token of the vocabulary and sequence.",
+       {"0", "1000"}},
+      {"reserve.per_activation",
+       "number",
+       "bytes",
+       "0",
+       {},
+       "Held for each element of the hidden state of the largest batch.",
+       {"0", "1000"}},
+      {"reserve.per_graph", "quantity", "bytes", "0 B", {}, "Of a captured size.", {"0 B", "10 GB"}},
+      {"reserve.share_of",
+       "choice",
+       "",
+       "total",
+       {"total", "free"},
+       "What memory_utilization is a share of: all memory, or what is free once weights are loaded."},
+  });
+  return kKeys;
+}
+
+}  // namespace orrery::calibration

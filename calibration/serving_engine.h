@@ -1,0 +1,67 @@
+// A release of an inference engine, read from calibration/engines/<name>.yaml: its limits and defaults, the sizes that
+// it captures graphs of, what its host spends on an iteration, what it holds back of memory. Which requests it batches
+// is a policy of the loop (workloads/runs/serving), named here; how long its kernels take is serving_kernels.h.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "calibration/serving_kernels.h"
+#include "sim/keys.h"
+#include "sim/settings.h"
+#include "sim/units.h"
+
+namespace orrery::calibration {
+
+/// Whether the host prepares the next iteration while the device runs this one.
+enum class HostOverlap : std::uint8_t { none, schedule };
+
+struct ServingEngine {
+  std::string name, provenance;
+  Engine kernels = Engine::vllm;
+  std::string batching;  // by its name: policies belong to the room of workloads
+  /// What a scenario that leaves a key out is taken to mean.
+  struct Defaults {
+    std::int64_t max_sequences = 256, max_batched_tokens = 2048;
+    /// On devices with as much memory or more.
+    double large_memory = 0;
+    std::string large_except;  // of these, devices whose names begin so are not meant
+    std::int64_t large_max_sequences = 256, large_max_batched_tokens = 2048;
+    std::int64_t block_tokens = 16;
+    double memory_utilization = 0.9;
+    bool chunked_prefill = true, prefix_caching = true;
+  } defaults;
+  /// Sizes, in tokens, that whole iterations are captured at; batches are padded to the next.
+  std::vector<std::int64_t> graph_sizes;
+  struct Host {
+    double iteration = 0;  // seconds around an iteration: scheduling, inputs, sampled tokens, outputs
+    double sequence = 0;   // more for each sequence in it
+    double gap = 0;        // that the device stands still between two iterations, however early the host is
+    double layer = 0;      // to launch a layer whose attention stands between captured pieces
+    double kernel = 0;     // to launch one kernel that is not captured
+    HostOverlap overlap = HostOverlap::none;
+  } host;
+  /// Of memory, beside weights and what one iteration keeps.
+  struct Reserve {
+    double context = 0;         // bytes: the driver's context, libraries, workspaces
+    double per_gpu = 0;         // bytes of buffers for each further GPU of a tensor group
+    double per_logit = 0;       // bytes of the sampler for each token of the vocabulary and sequence
+    double per_activation = 0;  // bytes held for each element of the hidden state of the largest batch
+    double per_graph = 0;       // bytes of a captured size
+    /// Whether the share that memory_utilization gives is of what is free once weights are loaded.
+    bool of_free = false;
+  } reserve;
+
+  /// The captured size that so many tokens are padded to; 0: too many, they run uncaptured.
+  std::int64_t padded(std::int64_t tokens) const;
+  std::int64_t largest_graph() const { return graph_sizes.empty() ? 0 : graph_sizes.back(); }
+
+  /// Throws sim::UserError.
+  static ServingEngine load(const sim::Settings& document);
+};
+
+/// Every key of such a file.
+const sim::KeyTable& serving_engine_keys();
+
+}  // namespace orrery::calibration

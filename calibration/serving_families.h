@@ -1,0 +1,84 @@
+// The structures of an engine's kernels: what each counts of a shape (Work), and what its time is made of. Common to
+// all: tasks are dealt out to processors in waves, a processor pulls no more than `stream` times its share of the
+// memory's bandwidth, all of them no more than `efficiency` of it, and a kernel takes `launch` at least. Bounds of
+// parameters are what is physical; where one leaves a bound's neighbourhood open, the data do not tell it.
+#pragma once
+
+#include "calibration/serving_model.h"
+
+namespace orrery::calibration {
+
+/// Paged attention of one query a sequence. A task is a sequence's key/value head, split along its keys where
+/// processors would idle (flash decoding), the parts then joined.
+namespace decode {
+enum : std::size_t {
+  sequences,
+  visible,
+  longest,
+  heads,
+  kv_heads,
+  head_dim,
+  value_dim,
+  kv_bytes,
+  cached,
+  shared,
+  windowed
+};
+extern const ServingFamily kFamily;
+extern const ServingFamily kLatent;
+}  // namespace decode
+
+/// Causal attention of prompts: tasks of 128 queries and one head.
+namespace prefill {
+enum : std::size_t {
+  sequences,
+  fresh,
+  keys,
+  heads,
+  kv_heads,
+  head_dim,
+  value_dim,
+  kv_bytes,
+  pairs,
+  longest,
+  type,
+  full,
+  windowed
+};
+extern const ServingFamily kFamily;
+extern const ServingFamily kLatent;
+}  // namespace prefill
+
+/// A product of few rows: tiles, split along the inner dimension where processors would idle.
+namespace product {
+enum : std::size_t { m, n, k, weight, type };
+extern const ServingFamily kFamily;
+}  // namespace product
+
+/// Experts of a rank: two grouped products with an activation between, rows sorted before and summed up after.
+namespace mixture {
+enum : std::size_t { tokens, activated, rows, hidden, ffn, first, top_k, experts, weight, type };
+extern const ServingFamily kFamily;
+}  // namespace mixture
+
+/// A small all-reduce: everyone reads all (one shot), or a part that is then gathered (two shots), or the collective
+/// library's.
+namespace reduce {
+enum : std::size_t { gpus, bytes };
+extern const ServingFamily kFamily;
+}  // namespace reduce
+
+/// A layer's whole latent attention, decoding (absorbed) or on prompts (expanded).
+namespace block {
+enum : std::size_t { sequences, fresh, visible, heads, pairs, weight, type, kv_bytes, projected, row, expanded };
+extern const ServingFamily kDecode;
+extern const ServingFamily kPrompt;
+}  // namespace block
+
+/// Low-latency dispatch and combine.
+namespace exchange {
+enum : std::size_t { tokens, row_bytes, top_k, experts, gpus, nodes };
+extern const ServingFamily kFamily;
+}  // namespace exchange
+
+}  // namespace orrery::calibration

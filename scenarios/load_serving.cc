@@ -1,0 +1,328 @@
+// Settings -> ServingScenario.
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+
+#include "scenarios/library.h"
+#include "scenarios/load.h"
+#include "scenarios/schema.h"
+#include "scenarios/schema_serving.h"
+#include "scenarios/serving.h"
+
+namespace orrery::scenarios {
+
+using sim::Settings;
+using workloads::WeightType;
+
+namespace {
+
+constexpr const char* kDefaultEngine = "vllm-0.15";
+
+void assumed(ServingScenario& s, std::string_view key, std::string_view value, std::string_view why) {
+  s.assumptions.push_back(fmt::format("{} is not given: {}, {}.", key, value, why));
+}
+
+WeightType type_of(const Settings& value) {
+  const std::string name = value.as_choice(served_type_names());
+  const auto at = std::find(served_type_names().begin(), served_type_names().end(), name);
+  return static_cast<WeightType>(at - served_type_names().begin());
+}
+
+void load_precision(const Settings& document, ServingScenario& s) {
+  const Settings* section = given(&document, "precision");
+  workloads::ServedPrecision& precision = s.replica.precision;
+  if (section != nullptr && section->is_scalar()) {
+    precision.weights = precision.experts = type_of(*section);
+    return;
+  }
+  for (const char* key : {"matmul", "gradients", "parameters"}) {
+    if (const Settings* other = given(section, key); other != nullptr)
+      other->fail("is of training, expected weights, experts, kv_cache or activations where a model is served");
+  }
+  if (const Settings* type = given(section, "activations"); type != nullptr) type->as_choice({"bf16", "fp16"});
+  const Settings* weights = given(section, "weights");
+  if (weights == nullptr) assumed(s, "precision.weights", "bf16", "as models are published");
+  precision.weights = weights != nullptr ? type_of(*weights) : WeightType::bf16;
+  const Settings* experts = given(section, "experts");
+  precision.experts = experts != nullptr ? type_of(*experts) : precision.weights;
+  const Settings* cache = given(section, "kv_cache");
+  if (cache == nullptr) assumed(s, "precision.kv_cache", "bf16", "engines' default");
+  precision.kv_bytes = cache != nullptr && cache->as_choice({"bf16", "fp8"}) == "fp8" ? 1 : 2;
+}
+
+void check_layout(const Settings& pool, const ServingScenario& s) {
+  const workloads::ServedLayout& layout = s.replica.layout;
+  const workloads::Model& model = s.replica.model;
+  const auto refuse = [&](const char* key, const std::string& message) {
+    fail_at(pool, fmt::format("parallelism.{}", key), message);
+  };
+  if (model.attention.heads % layout.tensor != 0)
+    refuse("tensor",
+           fmt::format("got {}, expected a divisor of the model's {} heads", layout.tensor, model.attention.heads));
+  if (model.attention.kv_heads % layout.tensor != 0 && layout.tensor % model.attention.kv_heads != 0)
+    refuse("tensor", fmt::format("got {}, expected a divisor or a multiple of the model's {} heads of keys",
+                                 layout.tensor, model.attention.kv_heads));
+  if (layout.tensor > s.machine.gpus_per_node)
+    refuse("tensor", fmt::format("got {}, expected at most the {} GPUs of a node: all-reduces between nodes are not "
+                                 "modelled where a model is served",
+                                 layout.tensor, s.machine.gpus_per_node));
+  if (layout.pipeline > model.layers)
+    refuse("pipeline", fmt::format("got {}, expected at most the model's {} layers", layout.pipeline, model.layers));
+  if (layout.stage_gpus() % layout.expert != 0)
+    refuse("expert", fmt::format("got {}, expected a divisor of tensor x attention_data = {}", layout.expert,
+                                 layout.stage_gpus()));
+  if (layout.expert > 1 && !model.experts.any())
+    refuse("expert", fmt::format("got {}, but {} has no experts, expected 1", layout.expert, model.name));
+  if (model.experts.any() && layout.expert > model.experts.count)
+    refuse("expert",
+           fmt::format("got {}, expected at most the model's {} experts", layout.expert, model.experts.count));
+}
+
+void load_layout(const Settings& pool, ServingScenario& s) {
+  const Settings* section = given(&pool, "parallelism");
+  workloads::ServedLayout& layout = s.replica.layout;
+  layout.tensor = integer(section, "tensor", 1);
+  layout.pipeline = integer(section, "pipeline", 1);
+  layout.expert = integer(section, "expert", 1);
+  layout.attention_data = integer(section, "attention_data", 1);
+  check_layout(pool, s);
+  const std::int64_t each = layout.gpus();
+  if (each > s.machine.gpus)
+    fail_at(pool, "parallelism", fmt::format("takes {} GPUs a replica, but the cluster has {}", each, s.machine.gpus));
+  s.replicas = integer(&pool, "replicas", s.machine.gpus / each);
+  if (given(&pool, "replicas") == nullptr)
+    assumed(s, "serving.pools[].replicas", std::to_string(s.replicas), "as many as the cluster's GPUs make");
+  if (s.replicas * each > s.machine.gpus)
+    fail_at(pool, "replicas",
+            fmt::format("got {} of {} GPUs, but the cluster has {} GPUs", s.replicas, each, s.machine.gpus));
+  if (s.replicas * each < s.machine.gpus)
+    s.assumptions.push_back(
+        fmt::format("{} of the cluster's {} GPUs serve nobody.", s.machine.gpus - s.replicas * each, s.machine.gpus));
+}
+
+void load_limits(const Settings& pool, ServingScenario& s) {
+  const calibration::ServingEngine& engine = s.replica.engine;
+  const auto& defaults = engine.defaults;
+  const bool excepted = !defaults.large_except.empty() && s.machine.device.name().starts_with(defaults.large_except);
+  const bool large = defaults.large_memory > 0 && !excepted &&
+                     static_cast<double>(s.machine.device.memory().value()) >= defaults.large_memory;
+  const auto taken = [&](const char* key, std::int64_t fallback) {
+    if (given(&pool, key) != nullptr) return integer(&pool, key, fallback);
+    assumed(s, fmt::format("serving.pools[].{}", key), std::to_string(fallback),
+            fmt::format("the default of {}", engine.name));
+    return fallback;
+  };
+  s.limits.max_sequences = taken("max_sequences", large ? defaults.large_max_sequences : defaults.max_sequences);
+  s.limits.max_batched_tokens =
+      taken("max_batched_tokens", large ? defaults.large_max_batched_tokens : defaults.max_batched_tokens);
+  s.limits.block_tokens = integer(&pool, "block_tokens", defaults.block_tokens);
+  s.limits.memory_utilization = number(&pool, "memory_utilization", defaults.memory_utilization);
+  s.chunked_prefill = boolean(&pool, "chunked_prefill", defaults.chunked_prefill);
+  s.prefix_caching = boolean(&pool, "prefix_caching", defaults.prefix_caching);
+  if (s.limits.max_batched_tokens < s.limits.max_sequences) {
+    if (given(&pool, "max_sequences") == nullptr)
+      s.limits.max_sequences = s.limits.max_batched_tokens;  // nobody asked for more
+    else
+      fail_at(pool, "max_batched_tokens",
+              fmt::format("got {}, expected at least max_sequences = {}: every sequence has a token an iteration",
+                          s.limits.max_batched_tokens, s.limits.max_sequences));
+  }
+  s.batching = serving::find_batching(text(&pool, "batching", engine.batching));
+  if (s.batching == nullptr) given(&pool, "batching")->as_choice(serving::batching_names());
+}
+
+void load_pool(const Settings& document, ServingScenario& s) {
+  const Settings& section = document.at("serving");
+  if (!section.is_mapping()) section.expected("a mapping, as in {pools: [{parallelism: {tensor: 4}}]}");
+  const Settings* pools = given(&section, "pools");
+  Settings alone = Settings::mapping(section.place(), "serving.pools[0]");
+  if (pools != nullptr) {
+    if (!pools->is_sequence() || pools->items().empty()) pools->expected("a list of pools");
+    if (pools->items().size() > 1)
+      pools->items()[1].fail("is a second pool; expected one: prompts and answers apart are not simulated yet");
+    if (!pools->items()[0].is_mapping()) pools->items()[0].expected("a pool: a mapping of keys");
+  }
+  const Settings& pool = pools != nullptr ? pools->items()[0] : alone;
+  s.pool = text(&pool, "name", "all");
+  if (const Settings* role = given(&pool, "role");
+      role != nullptr && role->as_choice({"both", "prefill", "decode"}) != "both")
+    role->fail(fmt::format("got {}, expected both: prompts and answers apart are not simulated yet", role->text()));
+  load_layout(pool, s);
+  load_limits(pool, s);
+  const std::string router =
+      section.get_choice("router", "round_robin", {"round_robin", "least_loaded", "prefix_aware"});
+  for (const auto r : {serving::Router::round_robin, serving::Router::least_loaded, serving::Router::prefix_aware}) {
+    if (name_of(r) == router) s.router = r;
+  }
+  if (const Settings* slo = given(&section, "slo"); slo != nullptr) {
+    s.slo.ttft_s = sim::to_seconds(slo->get_duration("ttft", sim::Duration{}));
+    s.slo.tpot_s = sim::to_seconds(slo->get_duration("tpot", sim::Duration{}));
+    s.slo.percentile = slo->get_number("percentile", 99);
+  }
+}
+
+serving::Length load_length(const Settings& traffic, const char* key, double ratio) {
+  const Settings& value = required(traffic, key);
+  serving::Length length;
+  if (value.is_scalar()) {
+    length.mean = static_cast<double>(value.as_int());
+    if (ratio < 1) {
+      length.spread = serving::Spread::uniform;
+      length.low = std::max(1.0, std::floor(ratio * length.mean));
+      length.high = length.mean;
+      length.mean = (length.low + length.high) / 2;
+    }
+    return length;
+  }
+  if (!value.is_mapping()) value.expected("a number of tokens, or {mean: 512, distribution: lognormal}");
+  const std::string spread = value.get_choice("distribution", "constant", {"constant", "uniform", "lognormal"});
+  if (const Settings* most = given(&value, "max"); most != nullptr) length.most = most->as_number();
+  if (spread == "uniform") {
+    length.spread = serving::Spread::uniform;
+    length.low = static_cast<double>(integer(&value, "min", 1));
+    length.high = static_cast<double>(required(value, "max").as_int());
+    if (length.high < length.low) value.at("max").fail("is below min, expected the longest length");
+    length.mean = (length.low + length.high) / 2;
+    return length;
+  }
+  length.mean = required(value, "mean").as_number();
+  if (spread == "lognormal") {
+    length.spread = serving::Spread::lognormal;
+    length.variation = number(&value, "variation", 1);
+  }
+  return length;
+}
+
+/// "10/s", "3.5/min", "200/h".
+double rate_of(const Settings& value) {
+  constexpr const char* kForm = "requests a time, as in 10/s, 90/min or 5000/h";
+  const std::string& text = value.text();
+  const std::size_t slash = text.find('/');
+  if (!value.is_scalar() || slash == std::string::npos) value.expected(kForm);
+  const std::string unit = text.substr(slash + 1);
+  const double seconds = unit == "s" ? 1 : unit == "min" ? 60 : unit == "h" ? 3600 : 0;
+  if (seconds == 0) value.expected(kForm);
+  const double count = Settings::scalar(text.substr(0, slash), value.place()).as_number(1e-6, 1e9);
+  return count / seconds;
+}
+
+/// Requests that an open loop comes to.
+void check_count(const Settings& traffic, const serving::Traffic& t) {
+  const double expected = t.requests > 0 ? static_cast<double>(t.requests) : t.rate * t.duration;
+  if (expected > 0.9 * static_cast<double>(serving::kMostRequests))
+    traffic.fail(fmt::format("comes to {:.3g} requests, expected at most {}", expected, serving::kMostRequests));
+}
+
+void load_traffic(const Settings& document, ServingScenario& s) {
+  const Settings& section = document.at("traffic");
+  if (!section.is_mapping()) section.expected("a mapping, as in {concurrency: 64, input: 1024, output: 1024}");
+  serving::Traffic& traffic = s.traffic;
+  const Settings *trace = given(&section, "trace"), *rate = given(&section, "rate"),
+                 *concurrency = given(&section, "concurrency");
+  if ((trace != nullptr) + (rate != nullptr) + (concurrency != nullptr) != 1)
+    section.fail("expected exactly one of trace, rate and concurrency");
+  const Settings* requests = given(&section, "requests");
+  if (trace != nullptr) {
+    for (const char* key :
+         {"input", "output", "prefix", "arrivals", "burstiness", "duration", "warmup", "length_ratio"})
+      if (const Settings* other = given(&section, key); other != nullptr)
+        other->fail("is the trace's to say, expected no such key beside trace");
+    const std::filesystem::path file(trace->text());
+    const std::filesystem::path beside = std::filesystem::path(trace->place().file.text()).parent_path();
+    s.trace_file = (file.is_absolute() ? file : beside / file).lexically_normal().string();
+    s.time_scale = number(&section, "time_scale", 1);
+    if (requests != nullptr) s.most_requests = requests->as_int();
+    return;
+  }
+  traffic.seed = static_cast<std::uint64_t>(integer(&section, "seed", 1));
+  const double ratio = number(&section, "length_ratio", 1);
+  traffic.input = load_length(section, "input", ratio);
+  traffic.output = load_length(section, "output", ratio);
+  if (const Settings* prefix = given(&section, "prefix"); prefix != nullptr) {
+    traffic.prefix.tokens = required(*prefix, "tokens").as_int();
+    traffic.prefix.groups = integer(prefix, "groups", 1);
+    if (traffic.prefix.tokens / s.limits.block_tokens * traffic.prefix.groups > 100'000'000)
+      prefix->fail("holds more than 100000000 blocks of the cache, expected fewer or shorter prefixes");
+  }
+  traffic.warm_up = integer(&section, "warmup", 0);
+  if (concurrency != nullptr) {
+    for (const char* key : {"arrivals", "burstiness", "duration"})
+      if (const Settings* other = given(&section, key); other != nullptr)
+        other->fail("is of an open loop, expected no such key beside concurrency");
+    traffic.concurrency = concurrency->as_int();
+    traffic.requests = requests != nullptr ? requests->as_int() : 10 * traffic.concurrency;
+    if (requests == nullptr)
+      assumed(s, "traffic.requests", std::to_string(traffic.requests), "ten rounds of those under way");
+    traffic.requests += traffic.warm_up;
+    check_count(section, traffic);
+    if (traffic.concurrency < s.replicas)
+      concurrency->fail(
+          fmt::format("got {}, expected at least one for each of {} replicas", traffic.concurrency, s.replicas));
+    return;
+  }
+  traffic.rate = rate_of(*rate);
+  const std::string arrivals = section.get_choice("arrivals", "poisson", {"poisson", "gamma", "constant"});
+  traffic.arrivals = arrivals == "gamma"      ? serving::Arrivals::gamma
+                     : arrivals == "constant" ? serving::Arrivals::constant
+                                              : serving::Arrivals::poisson;
+  traffic.burstiness = number(&section, "burstiness", 1);
+  traffic.duration = sim::to_seconds(section.get_duration("duration", sim::Duration{}));
+  if (requests != nullptr) traffic.requests = requests->as_int() + traffic.warm_up;
+  if (traffic.duration == 0 && requests == nullptr)
+    section.fail("says not how long requests come, expected duration or requests");
+  check_count(section, traffic);
+}
+
+}  // namespace
+
+calibration::ServingKernels kernels_of(const calibration::DeviceProfile& device, calibration::Engine engine) {
+  const std::vector<std::string> names = shipped("serving");
+  if (std::find(names.begin(), names.end(), device.name()) == names.end()) return {device, engine};
+  const Settings document = resolve(shelf_of("serving"), Settings::scalar(device.name(), {})).document;
+  return {device, engine, &document};
+}
+
+calibration::ServingEngine load_engine(const Settings& reference) {
+  const Resolved resolved = resolve(shelf_of("engines"), reference);
+  calibration::ServingEngine engine = calibration::ServingEngine::load(resolved.document);
+  if (serving::find_batching(engine.batching) == nullptr)
+    resolved.document.at("batching").as_choice(serving::batching_names());
+  return engine;
+}
+
+ServingScenario load_serving(const Settings& document) {
+  if (!document.is_mapping()) document.expected("a scenario: a mapping of keys");
+  schema().check(document);
+  if (given(&document, "serving") == nullptr)
+    document.fail("has no section serving, expected one, as in serving: {pools: [{parallelism: {tensor: 4}}]}");
+  for (const char* key : {"parallelism", "batch", "recompute", "optimizer", "offload", "overlap", "finetune",
+                          "campaign", "evaluation", "training", "placement", "perturb", "attention", "measured"})
+    if (const Settings* other = given(&document, key); other != nullptr)
+      other->fail("is of training, expected no such key where a model is served");
+  ServingScenario s;
+  workloads::Job job;
+  s.id = text(&document, "id", text(&document, "name", ""));
+  if (s.id.empty()) s.id = std::filesystem::path(document.place().file.text()).stem().string();
+  s.description = text(&document, "description", "");
+  const Settings* software = given(&document, "software");
+  if (software == nullptr) assumed(s, "software", kDefaultEngine, "the default engine");
+  s.replica.engine = load_engine(software != nullptr ? *software : Settings::scalar(kDefaultEngine, document.place()));
+  load_cluster(document, job);
+  load_model(document, job);
+  if (job.model.recommender.any())
+    document.at("model").fail("is a recommender, expected a model of layers that writes tokens");
+  load_power(document, job);
+  s.machine = job.machine;
+  s.power = job.power;
+  s.replica.model = job.model;
+  s.replica.gpus_per_node = job.machine.gpus_per_node;
+  load_precision(document, s);
+  load_pool(document, s);
+  load_traffic(document, s);
+  if (const Settings* cost = given(&document, "cost"); cost != nullptr)
+    s.price_per_gpu_hour_usd = number(cost, "price_per_gpu_hour_usd", 0);
+  s.assumptions.insert(s.assumptions.begin(), job.assumptions.begin(), job.assumptions.end());
+  return s;
+}
+
+}  // namespace orrery::scenarios

@@ -1,0 +1,52 @@
+// The sections `serving` and `traffic` of a scenario, read and checked with the cluster, model and engine that they run
+// on.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/settings.h"
+#include "workloads/runs/serving/serve.h"
+#include "workloads/runs/serving/traffic.h"
+#include "workloads/step/job.h"
+#include "workloads/step/serving_memory.h"
+
+namespace orrery::scenarios {
+
+/// What users were promised; 0: not given.
+struct Slo {
+  double ttft_s = 0, tpot_s = 0, percentile = 99;
+  bool any() const { return ttft_s > 0 || tpot_s > 0; }
+};
+
+struct ServingScenario {
+  std::string id, description;
+  workloads::Machine machine;
+  workloads::PowerTerms power;
+  workloads::ServedReplica replica;
+  workloads::ServingLimits limits;
+  bool chunked_prefill = true, prefix_caching = true;
+  const serving::Batching* batching = nullptr;
+  std::string pool = "all";
+  std::int64_t replicas = 1;
+  serving::Router router = serving::Router::round_robin;
+  Slo slo;
+  double price_per_gpu_hour_usd = 0;
+  std::string trace_file;                     // empty: by `traffic`
+  std::optional<std::int64_t> most_requests;  // of a trace
+  double time_scale = 1;                      // gaps of a trace over what they were
+  serving::Traffic traffic;
+  std::vector<std::string> assumptions;
+};
+
+/// Throws UserError.
+ServingScenario load_serving(const sim::Settings& document);
+
+/// An engine's kernels on a device, by the table that ships of it; without one by the data sheet.
+calibration::ServingKernels kernels_of(const calibration::DeviceProfile& device, calibration::Engine engine);
+
+/// The engine's release of that name. Throws UserError.
+calibration::ServingEngine load_engine(const sim::Settings& reference);
+
+}  // namespace orrery::scenarios

@@ -1,0 +1,233 @@
+// Kernels of inference engines: laws that hold on every device and engine, documents, the fit, and published tables
+// where they exist.
+#include "calibration/serving_kernels.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "calibration/measure/fit_serving.h"
+#include "calibration/serving_families.h"
+#include "scenarios/scenario.h"
+#include "sim/error.h"
+#include "tests/calibration/support.h"
+#include "tests/catch.h"
+#include "tests/skipped.h"
+
+namespace {
+
+using namespace orrery::calibration;
+using namespace orrery::calibration_test;
+using orrery::sim::Settings;
+using orrery::sim::UserError;
+
+Settings serving_document(const std::string& device) {
+  namespace scenarios = orrery::scenarios;
+  return scenarios::resolve(scenarios::shelf_of("serving"), Settings::scalar(device, {"test", 1, 1})).document;
+}
+
+constexpr Engine kAllEngines[] = {Engine::trtllm, Engine::vllm, Engine::sglang};
+
+/// Every engine on every device whose kernels ship, and one without.
+template <class Law>
+void each_engine(const Law& law) {
+  for (const std::string& name : names_in("calibration/serving")) {
+    const Settings document = serving_document(name);
+    for (const Engine engine : kAllEngines) {
+      INFO(name << ", " << name_of(engine));
+      law(ServingKernels(profile(name), engine, &document));
+    }
+  }
+  law(ServingKernels(profile("mi300x"), Engine::vllm));
+}
+
+double bandwidth(const ServingKernels& kernels) { return kernels.device().memory_bandwidth().value(); }
+
+TEST_CASE("an engine's kernels never read faster than the memory does") {
+  each_engine([](const ServingKernels& kernels) {
+    for (const double sequences : {1., 8., 64., 512.})
+      for (const double cached : {1., 100., 4096., 100000.})
+        for (const double element : {1., 2.}) {
+          const double bytes = 2 * sequences * cached * 8 * 128 * element;
+          CHECK(kernels.seconds(DecodeAttention{sequences, sequences * cached, 0, 64, 8, 128, 0, element}) >=
+                bytes / bandwidth(kernels));
+          const double latent = sequences * cached * 576 * element;
+          CHECK(kernels.seconds(LatentDecode{sequences, sequences * cached, 0, 128, 512, 64, element}) >=
+                latent / bandwidth(kernels));
+        }
+    for (std::size_t t = 0; t < kWeightTypes; ++t) {
+      const auto type = static_cast<WeightType>(t);
+      for (const double m : {1., 16., 256.})
+        CHECK(kernels.seconds(ServedProduct{type, m, 8192, 8192}) >=
+              weight_bytes(type) * 8192 * 8192 / bandwidth(kernels));
+      // One token for each of eight experts, no more and no less.
+      CHECK(kernels.seconds(ServedMixture{type, 1, 4096, 1024, 8, 128}) >=
+            8 * 3 * 4096 * 1024 * weight_bytes(type) / bandwidth(kernels));
+    }
+  });
+}
+
+/// A table's own rows fall by as much from one size to the next, where a library changes its kernel.
+constexpr double kFall = 0.15;
+
+TEST_CASE("twice the work never takes an engine's kernel much less time") {
+  each_engine([](const ServingKernels& kernels) {
+    const auto rises = [](const auto& seconds_at, double from, double to) {
+      for (double size = from; size < to; size *= 2) {
+        INFO("from " << size << ": " << seconds_at(size) * 1e6 << " us to " << seconds_at(2 * size) * 1e6);
+        CHECK(seconds_at(2 * size) >= (1 - kFall) * seconds_at(size));
+      }
+    };
+    rises([&](double x) { return kernels.seconds(DecodeAttention{64, 64 * x, 0, 32, 8, 128}); }, 16, 1 << 17);
+    rises([&](double x) { return kernels.seconds(DecodeAttention{x, x * 2048, 0, 32, 8, 128}); }, 1, 1024);
+    rises([&](double x) { return kernels.seconds(LatentDecode{x, x * 4096, 0, 128}); }, 1, 512);
+    rises([&](double x) { return kernels.seconds(ServedProduct{WeightType::bf16, 32, x, 4096}); }, 1024, 65536);
+    rises([&](double x) { return kernels.seconds(ServedProduct{WeightType::bf16, x, 8192, 8192}); }, 1, 4096);
+    rises([&](double x) { return kernels.seconds(ServedMixture{WeightType::bf16, x, 4096, 768, 8, 128}); }, 1, 2048);
+    rises([&](double x) { return kernels.seconds(ServedAllReduce{8, x}); }, 1 << 13, 1 << 28);
+    rises(
+        [&](double x) {
+          const PromptPiece piece{4, x, 0};
+          return kernels.seconds(PrefillAttention{{&piece, 1}, 32, 8, 128});
+        },
+        128, 8192);
+  });
+}
+
+TEST_CASE("a little more work takes an engine's kernel a little more time") {
+  each_engine([](const ServingKernels& kernels) {
+    const auto joins = [](double before, double after) {
+      CHECK(std::abs(after / before - 1) < 0.25);  // one more wave of tasks, at most
+    };
+    for (double x = 1000; x < 1500; x *= 1.05) {
+      joins(kernels.seconds(DecodeAttention{100, 100 * x, 0, 64, 8, 128}),
+            kernels.seconds(DecodeAttention{100, 105 * x, 0, 64, 8, 128}));
+      joins(kernels.seconds(ServedAllReduce{4, 1000 * x}), kernels.seconds(ServedAllReduce{4, 1050 * x}));
+    }
+  });
+}
+
+TEST_CASE("products of few rows join those of training") {
+  each_engine([](const ServingKernels& kernels) {
+    const DeviceProfile& device = kernels.device();
+    for (const double n : {1024., 8192.})
+      for (const WeightType type : {WeightType::bf16, WeightType::fp8}) {
+        const auto at = [&](double m) { return kernels.seconds(ServedProduct{type, m, n, 8192}); };
+        CHECK(std::abs(at(512.001) / at(512) - 1) < 1e-3);
+        CHECK(std::abs(at(1024) / at(1023.999) - 1) < 1e-3);
+        Gemm trained{multiplied_as(type), 2048, static_cast<std::int64_t>(n), 8192};
+        trained.cast_input = type == WeightType::fp8;
+        CHECK(at(2048) == orrery::sim::to_seconds(device.gemm(trained)));
+      }
+  });
+}
+
+TEST_CASE("nothing to do takes an engine's kernels no time") {
+  const ServingKernels kernels(profile("h100-sxm-80gb"), Engine::vllm);
+  CHECK(kernels.seconds(DecodeAttention{0, 0}) == 0);
+  CHECK(kernels.seconds(LatentDecode{0, 0}) == 0);
+  CHECK(kernels.seconds(ServedProduct{WeightType::bf16, 0, 1, 1}) == 0);
+  CHECK(kernels.seconds(ServedMixture{WeightType::bf16, 0}) == 0);
+  CHECK(kernels.seconds(ServedAllReduce{1, 1e6}) == 0);
+  CHECK(kernels.seconds(LowLatencyExchange{ExchangePass::dispatch, 0}) == 0);
+  CHECK(kernels.seconds(PrefillAttention{{}, 8, 8, 128}) == 0);
+  CHECK(kernels.seconds(LatentBlock{}) == 0);
+}
+
+TEST_CASE("load of a mixture's rank") {
+  // 16 tokens of 4 choices each dealt out in turn to 64 experts: one each.
+  const MixtureLoad balanced = load_of({WeightType::bf16, 16, 1024, 512, 4, 64});
+  CHECK(balanced.activated == 64);
+  CHECK(balanced.rows == 64);
+  // A rank of eight has its eighth.
+  const MixtureLoad shared = load_of({WeightType::bf16, 16, 1024, 512, 4, 64, 8});
+  CHECK(shared.activated == 8);
+  CHECK(shared.rows == 8);
+}
+
+TEST_CASE("a fit of an engine's kernel finds the parameters that samples were made with") {
+  const ServingFamily& family = decode::kFamily;
+  const ServingFacts facts = facts_of(profile("h100-sxm-80gb"));
+  ServingKernel truth = assumed_kernel(family);
+  truth.parameters[0] = 9e-6;  // launch
+  truth.parameters[3] = 0.7;   // efficiency
+  std::vector<ServingSample> samples;
+  std::uint64_t place = 0;
+  for (double sequences = 1; sequences <= 512; sequences *= 2)
+    for (double keys = 16; keys <= 65536; keys *= 2)
+      for (const double heads : {8., 16., 64.}) {
+        const double channels = heads == 16 ? 64 : 128, window = heads == 64 ? 128 : 0;
+        DecodeAttention a{sequences, sequences * keys, 0, heads, 8, channels, window};
+        if (window > 0) a.visible = sequences * std::min(window, keys);
+        a.cached = sequences * keys;
+        const Asked shape = asked(a);
+        samples.push_back({Engine::vllm, shape, truth.seconds(facts, shape.work), place += 7919});
+      }
+  const ServingKernel fitted = fit_serving_kernel(family, facts, samples);
+  CHECK(fitted.parameters[0] == Approx(9e-6).epsilon(0.05));
+  CHECK(fitted.parameters[3] == Approx(0.7).epsilon(0.05));
+  CHECK(serving_error(fitted, facts, samples).p90_ape < 1);
+  // What the structure does not hold goes into the correction: long contexts take twice as long.
+  for (ServingSample& s : samples)
+    if (s.asked.work[decode::cached] > 4096 * s.asked.work[decode::sequences]) s.seconds *= 2;
+  const ServingKernel corrected = fit_serving_kernel(family, facts, samples);
+  CHECK(serving_error(corrected, facts, samples).median_ape < 2);
+  // The text that is written reads back as the same kernel.
+  const FittedServing text = fit_serving(facts, samples);
+  const Settings document = orrery::scenarios::parse_yaml("name: x\n" + text.yaml, "x.yaml");
+  const ServingKernels read(profile("h100-sxm-80gb"), Engine::vllm, &document);
+  for (const ServingSample& s : samples)
+    CHECK(read.model().seconds(s.asked) == Approx(corrected.seconds(facts, s.asked.work)).epsilon(0.01));
+}
+
+TEST_CASE("documents of engines' kernels are checked") {
+  const auto load = [](const std::string& text) {
+    const Settings document = orrery::scenarios::parse_yaml(text, "x.yaml");
+    ServingKernels(profile("h100-sxm-80gb"), Engine::vllm, &document);
+  };
+  CHECK_THROWS_AS(load("name: x\nengines: {vlm: {}}\n"), UserError);
+  CHECK_THROWS_AS(load("name: x\nengines: {vllm: {decode-attention: {bf32: {}}}}\n"), UserError);
+  CHECK_THROWS_AS(load("name: x\nengines: {vllm: {all-reduce: {graph: {launch: 1 us}}}}\n"), UserError);
+  const std::string whole =
+      "name: x\nengines: {vllm: {all-reduce: {graph: {launch: 1 us, peer: 1 us, one_rate: 1 GB/s, second: 1 us, "
+      "two_rate: 1 GB/s, library: 1 us, large_rate: 1 GB/s, correction: [{bytes: [1, 2], per_mille: '";
+  CHECK_NOTHROW(load(whole + "1 -2'}]}}}}\n"));
+  CHECK_THROWS_AS(load(whole + "1'}]}}}}\n"), UserError);
+  CHECK_THROWS_AS(load(whole + "1 2 3'}]}}}}\n"), UserError);
+  CHECK_THROWS_AS(load(whole + "1 x'}]}}}}\n"), UserError);
+  CHECK_THROWS_AS(load(whole + "1 9999999'}]}}}}\n"), UserError);
+}
+
+TEST_CASE("engines' kernels beside the tables that they were fitted to") {
+  struct Figure {
+    const char* table;
+    double median, p90;
+  };
+  // Percent: blocks and all-reduces and products as close as a serving step needs; attention of shapes that no model
+  // has, by fallback kernels, is far off, so that its bar is looser.
+  for (const Figure& f : {Figure{"gqa-decode", 5.5, 30},
+                          {"mla-block-decode", 5, 15},
+                          {"gemm-decode", 5.5, 20},
+                          {"allreduce-small", 8, 20}}) {
+    const std::string file = source(std::string("../shared/serving/kernels/") + f.table + "-h100-sxm.csv.gz");
+    if (!std::filesystem::exists(file)) {
+      orrery::tests::skipped("no published tables of engines' kernels");
+      return;
+    }
+    const Settings document = serving_document("h100-sxm-80gb");
+    const ServingSamples samples = read_serving_samples(file);
+    for (const Engine engine : kAllEngines) {
+      const ServingKernels kernels(profile("h100-sxm-80gb"), engine, &document);
+      std::vector<double> errors;
+      for (const ServingSample& s : samples.rows)
+        if (s.engine == engine) errors.push_back(kernels.model().seconds(s.asked) / s.seconds - 1);
+      if (errors.empty()) continue;
+      const FitError error = summarise(errors);
+      INFO(f.table << ", " << name_of(engine));
+      CHECK(error.median_ape < f.median);
+      CHECK(error.p90_ape < f.p90);
+    }
+  }
+}
+
+}  // namespace

@@ -1,0 +1,184 @@
+#include "tests/reference/serving.h"
+
+#include <algorithm>
+#include <deque>
+#include <vector>
+
+namespace orrery::reference {
+
+namespace {
+
+using serving::Served;
+using serving::Time;
+
+struct Running {
+  std::size_t request;
+  std::int64_t tokens;        // known: prompt and answer so far
+  std::int64_t computed = 0;  // with keys in the cache
+  std::int64_t generated = 0;
+  bool decodes = false;  // has computed all that it had to since it last began
+};
+
+std::int64_t blocks_of(std::int64_t tokens, std::int64_t block) { return (tokens + block - 1) / block; }
+
+class Engine {
+ public:
+  Engine(const serving::Trace& trace, const serving::Limits& limits, serving::StepTimes& times)
+      : trace_(trace), limits_(limits), times_(times), served_(trace.requests.size()) {}
+
+  std::vector<Served> run() {
+    std::size_t next = 0;
+    const bool closed = trace_.concurrency > 0;
+    const auto take = [&](Time at) {
+      served_[next].arrival = at;
+      waiting_.push_back({next, trace_.requests[next].input});
+      ++next;
+    };
+    if (closed) {
+      while (next < served_.size() && static_cast<std::int64_t>(next) < trace_.concurrency) take(0);
+    }
+    for (;;) {
+      while (!closed && next < served_.size() && trace_.requests[next].arrival <= now_)
+        take(trace_.requests[next].arrival);
+      if (waiting_.empty() && running_.empty()) {
+        if (closed || next == served_.size()) break;
+        now_ = trace_.requests[next].arrival;
+        continue;
+      }
+      const std::size_t ended = iterate();
+      for (std::size_t i = 0; closed && i < ended && next < served_.size(); ++i) take(now_);
+    }
+    return served_;
+  }
+
+ private:
+  std::int64_t held() const {
+    std::int64_t sum = 0;
+    for (const Running& r : running_) sum += blocks_of(r.computed, limits_.block_tokens);
+    return sum;
+  }
+
+  /// One iteration; how many requests ended with it.
+  std::size_t iterate() {
+    std::vector<std::int64_t> fresh(running_.size(), 0);
+    std::int64_t budget = limits_.batched_tokens;
+    std::int64_t free = limits_.blocks - held();
+    bool preempted = false;
+    const auto need = [&](const Running& r, std::int64_t tokens) {
+      return blocks_of(r.computed + tokens, limits_.block_tokens) - blocks_of(r.computed, limits_.block_tokens);
+    };
+    const auto preempt = [&] {
+      Running out = running_.back();
+      free += blocks_of(out.computed, limits_.block_tokens);
+      out.computed = 0;
+      out.decodes = false;
+      ++served_[out.request].preemptions;
+      waiting_.push_front(out);
+      running_.pop_back();
+      preempted = true;
+    };
+    // All that decode have their token first, whatever came after them; then prompts that were begun.
+    const auto decodes = [](const Running& r) { return r.decodes; };
+    const auto decode_need = [&] {
+      std::int64_t sum = 0;
+      for (const Running& r : running_) sum += decodes(r) ? need(r, 1) : 0;
+      return sum;
+    };
+    while (decode_need() > free) preempt();
+    for (std::size_t i = 0; i < running_.size(); ++i) {
+      if (!decodes(running_[i])) continue;
+      fresh[i] = 1;
+      --budget;
+    }
+    free -= decode_need();
+    for (std::size_t i = 0; i < running_.size() && budget > 0;) {
+      if (decodes(running_[i])) {
+        ++i;
+        continue;
+      }
+      const std::int64_t tokens = std::min(running_[i].tokens - running_[i].computed, budget);
+      if (need(running_[i], tokens) > free) {
+        const bool self = i + 1 == running_.size();
+        if (decodes(running_.back())) {  // gives back the block that it was to have, too
+          free += need(running_.back(), 1);
+        }
+        preempt();
+        if (self) break;
+        continue;
+      }
+      fresh[i] = tokens;
+      free -= need(running_[i], tokens);
+      budget -= tokens;
+      ++i;
+    }
+    fresh.resize(running_.size());
+    while (!preempted && !waiting_.empty() && budget > 0 &&
+           static_cast<std::int64_t>(running_.size()) < limits_.sequences) {
+      const Running& first = waiting_.front();
+      const std::int64_t tokens = std::min(first.tokens, budget);
+      if (need(first, tokens) > free) break;
+      free -= need(first, tokens);
+      budget -= tokens;
+      if (served_[first.request].begun == serving::kNever) served_[first.request].begun = now_;
+      running_.push_back(first);
+      fresh.push_back(tokens);
+      waiting_.pop_front();
+    }
+    return execute(fresh);
+  }
+
+  std::size_t execute(const std::vector<std::int64_t>& fresh) {
+    std::int64_t count = 0, keys = 0, sampled = 0;
+    std::vector<serving::Piece> pieces;
+    for (std::size_t i = 0; i < running_.size(); ++i) {
+      const Running& r = running_[i];
+      if (fresh[i] == 0) continue;
+      sampled += r.computed + fresh[i] == r.tokens ? 1 : 0;
+      if (r.decodes) {
+        ++count;
+        keys += r.tokens;
+      } else {
+        pieces.push_back({fresh[i], r.computed});
+      }
+    }
+    now_ += pieces.empty() ? times_.decode(count, keys).at(keys) : times_.mixed({count, keys, pieces, sampled});
+    std::size_t ended = 0;
+    std::vector<Running> stay;
+    for (std::size_t i = 0; i < running_.size(); ++i) {
+      Running r = running_[i];
+      r.computed += fresh[i];
+      if (fresh[i] > 0 && r.computed == r.tokens) {
+        ++r.tokens;
+        ++r.generated;
+        r.decodes = true;
+        Served& served = served_[r.request];
+        if (served.first == serving::kNever) served.first = now_;
+        served.last = now_;
+        if (r.generated == trace_.requests[r.request].output) {
+          ++ended;
+          continue;
+        }
+      }
+      stay.push_back(r);
+    }
+    running_ = std::move(stay);
+    return ended;
+  }
+
+  const serving::Trace& trace_;
+  const serving::Limits& limits_;
+  serving::StepTimes& times_;
+  std::vector<Served> served_;
+  std::deque<Running> waiting_;
+  std::vector<Running> running_;
+  Time now_ = 0;
+};
+
+}  // namespace
+
+std::vector<Served> serve_by_token(const serving::Trace& trace, const serving::Limits& limits,
+                                   serving::StepTimes& times) {
+  return Engine(trace, limits, times).run();
+}
+
+}  // namespace orrery::reference

@@ -1,0 +1,211 @@
+// Every key of serving, traffic and their precision counts: each moves what comes out, or is refused with a reason. A
+// key that is missing here fails the test.
+#include <algorithm>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "scenarios/scenario.h"
+#include "scenarios/schema.h"
+#include "scenarios/serving.h"
+#include "tests/catch.h"
+#include "workloads/runs/serving/serve.h"
+#include "workloads/step/serving_memory.h"
+
+using namespace orrery;
+
+namespace {
+
+constexpr const char* kBase = R"(
+name: t
+cluster: {device: h100-sxm-80gb, gpus: 8}
+model: mixtral-8x7b
+precision: {weights: bf16, kv_cache: bf16}
+software: vllm-0.15
+serving:
+  pools: [{parallelism: {tensor: 2}, max_sequences: 16, max_batched_tokens: 512}]
+)";
+constexpr const char* kOpen =
+    "traffic: {rate: 20/s, input: {mean: 300, distribution: lognormal}, output: {mean: 40, distribution: lognormal}, "
+    "prefix: {tokens: 64, groups: 3}, duration: 4 s}\n";
+constexpr const char* kClosed = "traffic: {concurrency: 24, input: 300, output: 40}\n";
+
+/// What comes out, as one line that any change shows in.
+std::string answer(const std::string& text, const std::vector<std::string>& sets) {
+  sim::Settings document = scenarios::parse_yaml(text, "t.yaml");
+  for (const std::string& set : sets) scenarios::apply_set(document, set);
+  const scenarios::ServingScenario s = scenarios::load_serving(document);
+  workloads::IterationTimes times(s.replica, scenarios::kernels_of(s.machine.device, s.replica.engine.kernels));
+  const auto memory = workloads::serving_memory(s.replica, times.pass(),
+                                                static_cast<double>(s.machine.device.memory().value()), s.limits);
+  const serving::Fleet fleet{{s.limits.max_sequences, s.limits.max_batched_tokens, memory.blocks, s.limits.block_tokens,
+                              s.chunked_prefill, s.prefix_caching, s.batching},
+                             s.replicas,
+                             s.router};
+  const serving::Trace trace = serving::trace_of(s.traffic, s.limits.block_tokens);
+  const serving::Outcome outcome = serving::serve(trace, fleet, times);
+  std::string line = std::to_string(memory.blocks) + " " + std::to_string(s.slo.ttft_s) + " " +
+                     std::to_string(s.slo.tpot_s) + " " + std::to_string(s.slo.percentile) + " " + s.pool + " " +
+                     s.trace_file + " " + std::to_string(s.time_scale) + " " + std::to_string(trace.warm_up);
+  for (const serving::Served& served : outcome.requests) line += " " + std::to_string(served.last);
+  return line;
+}
+
+struct Input {
+  std::string set;
+  const char* traffic = kOpen;
+};
+
+std::string key_of(const std::string& set) { return set.substr(0, set.find('=')); }
+
+TEST_CASE("every key of serving and traffic moves what comes out", "[serving]") {
+  const std::string pools = "serving.pools=[{parallelism: {tensor: 2}, max_sequences: 16, max_batched_tokens: 512, ";
+  // Below a list: the list again, with one member more.
+  const std::vector<std::pair<std::string, std::string>> below{{"name", "name: other"},
+                                                               {"replicas", "replicas: 1"},
+                                                               {"chunked_prefill", "chunked_prefill: false"},
+                                                               {"block_tokens", "block_tokens: 32"},
+                                                               {"memory_utilization", "memory_utilization: 0.8"},
+                                                               {"prefix_caching", "prefix_caching: false"},
+                                                               {"batching", "batching: sglang"}};
+  std::set<std::string> walked{"serving", "serving.pools", "traffic", "serving.pools[].parallelism"};
+  const std::string open = answer(std::string(kBase) + kOpen, {});
+  const std::string closed = answer(std::string(kBase) + kClosed, {});
+  for (const auto& [key, member] : below) {
+    INFO(key);
+    walked.insert("serving.pools[]." + key);
+    CHECK(answer(std::string(kBase) + kOpen, {pools + member + "}]"}) != open);
+  }
+  for (const auto& [key, pool] : std::vector<std::pair<std::string, std::string>>{
+           {"parallelism.tensor", "{parallelism: {tensor: 4}, max_sequences: 16, max_batched_tokens: 512}"},
+           {"parallelism.pipeline",
+            "{parallelism: {tensor: 2, pipeline: 2}, max_sequences: 16, max_batched_tokens: 512}"},
+           {"parallelism.expert", "{parallelism: {tensor: 2, expert: 2}, max_sequences: 16, max_batched_tokens: 512}"},
+           {"parallelism.attention_data",
+            "{parallelism: {tensor: 2, attention_data: 2}, max_sequences: 16, max_batched_tokens: 512}"},
+           {"max_sequences", "{parallelism: {tensor: 2}, max_sequences: 2, max_batched_tokens: 512}"},
+           {"max_batched_tokens", "{parallelism: {tensor: 2}, max_sequences: 16, max_batched_tokens: 64}"}}) {
+    INFO(key);
+    walked.insert("serving.pools[]." + key);
+    // One replica in both, so that only the key differs.
+    const std::string one = "serving.pools=[{replicas: 1, " + pool.substr(1) + "]";
+    CHECK(answer(std::string(kBase) + kOpen, {one}) != answer(std::string(kBase) + kOpen, {pools + "replicas: 1}]"}));
+  }
+  const std::vector<Input> inputs{{"precision.weights=fp8"},
+                                  {"precision.experts=fp8"},
+                                  {"precision.kv_cache=fp8"},
+                                  {"serving.router=least_loaded"},
+                                  {"serving.slo={ttft: 1 s}"},
+                                  {"traffic.rate=21/s"},
+                                  {"traffic.arrivals=constant"},
+                                  {"traffic.duration=5 s"},
+                                  {"traffic.requests=7"},
+                                  {"traffic.warmup=3"},
+                                  {"traffic.input=200"},
+                                  {"traffic.input.mean=200"},
+                                  {"traffic.input.distribution=constant"},
+                                  {"traffic.input.variation=0.3"},
+                                  {"traffic.input.max=200"},
+                                  {"traffic.output=20"},
+                                  {"traffic.output.mean=20"},
+                                  {"traffic.output.distribution=constant"},
+                                  {"traffic.output.variation=0.3"},
+                                  {"traffic.output.max=30"},
+                                  {"traffic.prefix.tokens=128"},
+                                  {"traffic.prefix.groups=1"},
+                                  {"traffic.seed=2"},
+                                  {"traffic.concurrency=25", kClosed},
+                                  {"traffic.length_ratio=0.8", kClosed}};
+  for (const Input& input : inputs) {
+    INFO(input.set);
+    walked.insert(key_of(input.set));
+    CHECK(answer(std::string(kBase) + input.traffic, {input.set}) != (input.traffic == kOpen ? open : closed));
+  }
+  for (const std::string part : {"input", "output"}) {
+    const std::string uniform = "traffic." + part + "={distribution: uniform, min: 10, max: 90}";
+    INFO(part);
+    walked.insert("traffic." + part + ".min");
+    CHECK(answer(std::string(kBase) + kOpen, {uniform}) !=
+          answer(std::string(kBase) + kOpen, {"traffic." + part + "={distribution: uniform, min: 20, max: 90}"}));
+  }
+  CHECK(answer(std::string(kBase) + kOpen, {"traffic.arrivals=gamma", "traffic.burstiness=0.3"}) !=
+        answer(std::string(kBase) + kOpen, {"traffic.arrivals=gamma"}));
+  for (const char* key : {"ttft", "tpot", "percentile"}) {
+    const std::string value = std::string(key) == "percentile" ? "90" : "77 ms";
+    CHECK(answer(std::string(kBase) + kOpen,
+                 {std::string("serving.slo={ttft: 1 s, tpot: 1 s, ") +
+                      (std::string(key) == "percentile" ? "percentile: 90}" : "percentile: 99}"),
+                  std::string("serving.slo.") + key + "=" + value}) !=
+          answer(std::string(kBase) + kOpen, {"serving.slo={ttft: 1 s, tpot: 1 s, percentile: 99}"}));
+    walked.insert(std::string("serving.slo.") + key);
+  }
+  // Read elsewhere: a trace's file by tools, the roles that are not there yet refused below.
+  for (const char* key :
+       {"traffic.trace", "traffic.time_scale", "traffic.burstiness", "traffic.prefix", "serving.pools[].role"})
+    walked.insert(key);
+  for (const scenarios::Key& key : scenarios::schema()) {
+    const bool here = key.path.starts_with("serving") || key.path.starts_with("traffic") ||
+                      key.path == "precision.weights" || key.path == "precision.experts" ||
+                      key.path == "precision.kv_cache";
+    INFO(key.path);
+    if (here) CHECK(walked.contains(key.path));
+  }
+}
+
+TEST_CASE("what cannot be served is refused with its place and a reason", "[serving]") {
+  const auto refusal = [](const std::string& traffic, const std::vector<std::string>& sets) {
+    try {
+      answer(std::string(kBase) + traffic, sets);
+    } catch (const sim::UserError& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  const auto has = [](const std::string& text, const char* part) { return text.find(part) != std::string::npos; };
+  CHECK(has(refusal(kOpen, {"serving.pools=[{parallelism: {tensor: 3}}]"}),
+            "expected a divisor of the model's 32 heads"));
+  CHECK(has(refusal(kOpen, {"serving.pools=[{role: decode, parallelism: {tensor: 2}}]"}), "expected both"));
+  CHECK(has(refusal(kOpen, {"serving.pools=[{parallelism: {tensor: 2}}, {parallelism: {tensor: 2}}]"}), "second pool"));
+  CHECK(has(refusal(kOpen, {"serving.pools=[{parallelism: {tensor: 2}, replicas: 5}]"}), "the cluster has 8 GPUs"));
+  CHECK(has(refusal(kOpen, {"traffic.rate=ten"}), "as in 10/s"));
+  CHECK(has(refusal(kOpen, {"traffic.concurrency=3"}), "exactly one of trace, rate and concurrency"));
+  CHECK(has(refusal(kOpen, {"traffic.rate=100/s", "traffic.duration=250 h"}), "expected at most 20000000"));
+  CHECK(has(refusal(kOpen, {"software=vlm-0.15"}), "did you mean \"vllm-0.15\"?"));
+  CHECK(has(refusal(kOpen, {"precision.matmul=bf16"}), "is of training"));
+  CHECK(has(refusal(kOpen, {"batch.global=3"}), "is of training"));
+  CHECK(has(refusal(kOpen, {"serving.pools=[{tp: 2}]"}), "tp"));
+}
+
+TEST_CASE("drawn traffic has the rate, the spread and the lengths that it was asked for", "[serving]") {
+  serving::Traffic traffic;
+  traffic.rate = 10;
+  traffic.requests = 40'000;
+  traffic.input = {serving::Spread::lognormal, 500, 1, 1, 0.5, 1e9};
+  traffic.output = {serving::Spread::uniform, 0, 80, 100, 0, 1e9};
+  for (const auto& [arrivals, shape, variation] : {std::tuple(serving::Arrivals::constant, 1.0, 0.0),
+                                                   {serving::Arrivals::poisson, 1.0, 1.0},
+                                                   {serving::Arrivals::gamma, 0.25, 2.0},
+                                                   {serving::Arrivals::gamma, 4.0, 0.5}}) {
+    traffic.arrivals = arrivals;
+    traffic.burstiness = shape;
+    const serving::Trace trace = serving::trace_of(traffic, 16);
+    double mean = 0, square = 0, input = 0, output = 0;
+    serving::Time before = 0;
+    const auto n = static_cast<double>(trace.requests.size());
+    for (const serving::Request& request : trace.requests) {
+      const double gap = static_cast<double>(request.arrival - before) / 1e12;
+      before = request.arrival;
+      mean += gap / n;
+      square += gap * gap / n;
+      input += request.input / n;
+      output += request.output / n;
+    }
+    // Four standard errors of 40,000 draws.
+    CHECK(mean == Approx(0.1).epsilon(0.02 * variation + 1e-6));
+    CHECK(std::sqrt(std::max(0.0, square / (mean * mean) - 1)) == Approx(variation).margin(0.001 + 0.06 * variation));
+    CHECK(input == Approx(500).epsilon(0.01));
+    CHECK(output == Approx(90).epsilon(0.005));
+  }
+}
+
+}  // namespace

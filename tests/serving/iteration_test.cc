@@ -1,0 +1,126 @@
+// Times of iterations: tables against the kernels themselves, and what an iteration is made of.
+#include <cmath>
+
+#include "scenarios/scenario.h"
+#include "scenarios/serving.h"
+#include "sim/hash.h"
+#include "tests/catch.h"
+#include "workloads/step/iteration_times.h"
+
+namespace orrery::workloads {
+namespace {
+
+scenarios::ServingScenario scenario_of(const std::string& model, const std::string& layout,
+                                       const std::string& more = "") {
+  return scenarios::load_serving(
+      scenarios::parse_yaml("name: t\ncluster: {device: h100-sxm-80gb, gpus: 8}\nmodel: " + model +
+                                "\nprecision: {weights: bf16, kv_cache: bf16}\nsoftware: vllm-0.15\nserving: {pools: "
+                                "[{replicas: 1, parallelism: " +
+                                layout + more + "}]}\ntraffic: {concurrency: 4, input: 100, output: 10}\n",
+                            "t.yaml"));
+}
+
+IterationTimes times_of(const scenarios::ServingScenario& s) {
+  return {s.replica, scenarios::kernels_of(s.machine.device, s.replica.engine.kernels)};
+}
+
+std::int64_t draw(std::uint64_t n, std::int64_t low, std::int64_t high) {
+  return low + static_cast<std::int64_t>(sim::mix64(n) % static_cast<std::uint64_t>(high - low + 1));
+}
+
+TEST_CASE("tabulated iterations are within 1 % of the kernels at random batches", "[serving]") {
+  for (const auto& [model, layout] :
+       {std::pair("llama3.1-70b", "{tensor: 4}"), std::pair("qwen3-8b", "{tensor: 1}"),
+        std::pair("gemma2-27b", "{tensor: 2, pipeline: 2}"), std::pair("mixtral-8x7b", "{tensor: 4, expert: 2}"),
+        std::pair("deepseek-v2-lite", "{tensor: 1, attention_data: 4, expert: 4}")}) {
+    const auto s = scenario_of(model, layout);
+    IterationTimes times = times_of(s);
+    INFO(model);
+    for (std::uint64_t i = 0; i < 60; ++i) {
+      // Sequences of like caches, so that the direct computation needs one group.
+      const std::int64_t sequences = draw(7 * i, 1, 300), each = draw(7 * i + 1, 1, 6000);
+      const std::int64_t keys = sequences * (each + 1);
+      const double direct = times.seconds({{{sequences, 1, each}}, sequences});
+      const double table = static_cast<double>(times.decode(sequences, keys).at(keys)) / 1e12;
+      INFO(sequences << " sequences of " << each);
+      CHECK(std::abs(table / direct - 1) < 0.01);
+      const std::int64_t fresh = draw(7 * i + 2, 2, 6000), cached = draw(7 * i + 3, 0, 3000);
+      const serving::Piece piece{fresh, cached};
+      const double mixed = times.seconds({{{sequences, 1, each}, {1, fresh, cached}}, sequences + 1});
+      const double looked = static_cast<double>(times.mixed({sequences, keys, {&piece, 1}, sequences + 1})) / 1e12;
+      INFO(fresh << " fresh on " << cached);
+      CHECK(std::abs(looked / mixed - 1) < 0.01);
+    }
+  }
+}
+
+TEST_CASE("segments meet: an iteration's time has no jumps beyond rounding", "[serving]") {
+  IterationTimes times = times_of(scenario_of("llama3.1-70b", "{tensor: 4}"));
+  for (const std::int64_t sequences : {1, 3, 64}) {
+    std::int64_t keys = sequences;
+    for (int i = 0; i < 60 && keys < 10'000'000; ++i) {
+      const serving::Segment here = times.decode(sequences, keys);
+      CHECK(here.from <= keys);
+      CHECK(here.until > keys);
+      const serving::Segment next = times.decode(sequences, here.until);
+      // The slope is a whole number of picoseconds: off by half of one for each key.
+      CHECK(std::abs(here.at(here.until) - next.at(here.until)) <= (here.until - here.from) / 2 + 1);
+      keys = here.until;
+    }
+  }
+}
+
+TEST_CASE("weights and caches are what the model's shapes say", "[serving]") {
+  // Llama 3.1 70B on 4 ranks: 70.55e9 parameters of 2 bytes but for norms; keys and values of 2 of 8 heads of 128.
+  const auto s = scenario_of("llama3.1-70b", "{tensor: 4}");
+  const IterationTimes times = times_of(s);
+  CHECK(weight_bytes(times.pass()) == Approx(70.55e9 * 2 / 4).epsilon(0.002));
+  CHECK(cache_bytes_per_token(times.pass()) == Approx(80 * 2 * 2 * 128 * 2));
+  // FLOPs of a token: two for each parameter that it meets, the table aside.
+  const double head = 2.0 * 128256 / 4 * 8192;
+  CHECK(product_flops(times.pass(), Rows::sampled) == Approx(head));
+  CHECK(product_flops(times.pass(), Rows::all) + head == Approx(2 * (70.55e9 - 128256.0 * 8192) / 4).epsilon(0.002));
+  // Latent attention: 512 + 64 elements a token, whatever the ranks.
+  const auto latent = scenario_of("deepseek-v2-lite", "{tensor: 4}");
+  CHECK(cache_bytes_per_token(times_of(latent).pass()) == Approx(27 * 576 * 2));
+}
+
+TEST_CASE("more keys than heads of them: ranks hold copies", "[serving]") {
+  const auto four = times_of(scenario_of("qwen2.5-7b", "{tensor: 4}")),
+             two = times_of(scenario_of("qwen2.5-7b", "{tensor: 2}"));
+  CHECK(cache_bytes_per_token(four.pass()) == Approx(cache_bytes_per_token(two.pass()) / 2));
+}
+
+TEST_CASE("what is left for the cache is what the engine takes less all that it holds", "[serving]") {
+  const auto s = scenario_of("llama3.1-70b", "{tensor: 4}", ", max_sequences: 128, max_batched_tokens: 8192");
+  const IterationTimes times = times_of(s);
+  const double device = static_cast<double>(s.machine.device.memory().value());
+  const ServingMemory memory = serving_memory(s.replica, times.pass(), device, s.limits);
+  CHECK(memory.given == Approx(0.9 * device));
+  CHECK(memory.cache + memory.held() == Approx(memory.given));
+  CHECK(static_cast<double>(memory.blocks) == std::floor(memory.cache / (16 * cache_bytes_per_token(times.pass()))));
+  ServingLimits more = s.limits;
+  more.max_batched_tokens *= 2;
+  CHECK(serving_memory(s.replica, times.pass(), device, more).blocks < memory.blocks);
+}
+
+TEST_CASE("tokens of a pass and the pairs that attention sees", "[serving]") {
+  const PassTokens pass{{{2, 3, 0}, {4, 1, 10}}, 6};
+  CHECK(pass.tokens() == 10);
+  CHECK(pass.pairs() == 2 * (1 + 2 + 3) + 4 * 11);
+  CHECK(pass.pairs(2) == 2 * (1 + 2 + 2) + 4 * 2);
+  CHECK(pairs({1, 4, 2}, 4) == 3 + 4 + 4 + 4);
+}
+
+TEST_CASE("batches are padded to the next captured size", "[serving]") {
+  const calibration::ServingEngine engine =
+      scenarios::load_engine(sim::Settings::scalar("vllm-0.15", {"t.yaml", 1, 1}));
+  CHECK(engine.padded(3) == 4);
+  CHECK(engine.padded(9) == 16);
+  CHECK(engine.padded(257) == 272);
+  CHECK(engine.padded(512) == 512);
+  CHECK(engine.padded(513) == 0);
+}
+
+}  // namespace
+}  // namespace orrery::workloads

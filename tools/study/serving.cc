@@ -1,0 +1,363 @@
+#include "tools/study/serving.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <ostream>
+
+#include "tools/report/report.h"
+#include "tools/report/text.h"
+
+namespace orrery::tools {
+
+using nlohmann::ordered_json;
+
+namespace {
+
+constexpr double kMs = 1e3, kPicoseconds = 1e12;
+
+double per_second(const ServingStudy& study, double count) {
+  return study.duration_s > 0 ? count / study.duration_s : 0;
+}
+
+double seconds_of(serving::Time time) { return static_cast<double>(time) / kPicoseconds; }
+
+std::string share_text(double share) { return fmt::format("{:.1f} %", 100 * share); }
+
+std::string served_layout_text(const workloads::ServedLayout& layout) {
+  std::string text = fmt::format("TP {}", layout.tensor);
+  if (layout.pipeline > 1) text += fmt::format(" PP {}", layout.pipeline);
+  if (layout.attention_data > 1) text += fmt::format(" attention-DP {}", layout.attention_data);
+  if (layout.expert > 1) text += fmt::format(" EP {}", layout.expert);
+  return text;
+}
+
+std::string what_text(const ServingStudy& study) {
+  const scenarios::ServingScenario& s = study.scenario;
+  return fmt::format("{} on {} x {}, {}, {} replica{} of {}, weights {}, cache {}", s.replica.model.name, study.gpus(),
+                     s.machine.device.name(), s.replica.engine.name, s.replicas, s.replicas == 1 ? "" : "s",
+                     served_layout_text(s.replica.layout), name_of(s.replica.precision.weights),
+                     s.replica.precision.kv_bytes == 1 ? "fp8" : "bf16");
+}
+
+std::string traffic_text(const ServingStudy& study) {
+  const scenarios::ServingScenario& s = study.scenario;
+  const auto n = static_cast<double>(std::max<std::int64_t>(1, study.completed));
+  const std::string lengths = fmt::format("{} requests, {:.0f} tokens in and {:.0f} out in the mean", study.completed,
+                                          study.input_tokens / n, study.output_tokens / n);
+  if (!s.trace_file.empty()) return fmt::format("trace {}: {}", s.trace_file, lengths);
+  if (s.traffic.concurrency > 0) return fmt::format("{} at a time: {}", s.traffic.concurrency, lengths);
+  return fmt::format("{:g} requests a second: {}", s.traffic.rate, lengths);
+}
+
+/// What the load does to it, first of all.
+std::string load_text(const ServingStudy& study) {
+  if (study.refused > 0)
+    return fmt::format("{} requests are refused: each needs more than the whole cache of {} tokens.", study.refused,
+                       study.blocks * study.scenario.limits.block_tokens);
+  if (study.saturated)
+    return "Saturated: more comes than can be served, so that requests wait ever longer; latencies are those of this "
+           "many requests alone.";
+  return {};
+}
+
+void write_latencies(std::ostream& out, const ServingStudy& study) {
+  TextTable table({{"", Align::left}, {"mean"}, {"p50"}, {"p90"}, {"p95"}, {"p99"}});
+  const auto row = [&](const char* what, const Latency& l) {
+    table.add_row({what, time_text(l.mean), time_text(l.p50), time_text(l.p90), time_text(l.p95), time_text(l.p99)});
+  };
+  row("time to first token", study.ttft);
+  row("time a token (TPOT)", study.tpot);
+  row("between tokens (ITL)", study.itl);
+  row("end to end", study.e2el);
+  table.write(out);
+}
+
+void write_parts(std::ostream& out, const char* title, const std::vector<std::pair<std::string, double>>& parts,
+                 double whole, bool times) {
+  out << '\n' << title << '\n';
+  TextTable table({{"", Align::left}, {""}, {"", Align::left}});
+  for (const auto& [name, value] : parts) {
+    const double share = whole > 0 ? value / whole : 0;
+    table.add_row({name, times ? time_text(value) : share_text(share), bar(share, 40)});
+  }
+  table.write(out);
+}
+
+std::vector<std::pair<std::string, double>> gpu_parts(const ServingStudy& study) {
+  return {{"compute", study.use.compute}, {"memory", study.use.memory},   {"communication", study.use.communication},
+          {"host", study.use.host},       {"padding", study.use.padding}, {"idle", study.idle}};
+}
+
+std::vector<std::pair<std::string, double>> request_parts(const ServingStudy& study) {
+  return {{"queue", study.queue_s}, {"prefill", study.prefill_s}, {"decode", study.decode_s}};
+}
+
+/// Dollars of a million tokens. A prompt's token and an answer's are priced by the GPU time that each kind takes: of an
+/// iteration with both, by its share of what its kernels compute.
+struct TokenPrices {
+  double input = 0, output = 0;
+};
+TokenPrices prices_of(const ServingStudy& study) {
+  double prompts = 0, answers = 0;
+  for (const serving::Work& work : study.outcome.decode) answers += seconds_of(work.time);
+  double decode_step = 0, steps = 0;
+  for (const serving::Work& work : study.outcome.decode) {
+    decode_step += seconds_of(work.time);
+    steps += work.iterations;
+  }
+  const double plain = steps > 0 ? decode_step / steps : 0;
+  for (const serving::Work& work : study.outcome.mixed) {
+    // What an iteration takes beyond one that only decodes is its prompts'.
+    const double beside = work.decodes > 0 ? std::min(seconds_of(work.time), plain * work.iterations) : 0;
+    answers += beside;
+    prompts += seconds_of(work.time) - beside;
+  }
+  const double all = prompts + answers;
+  const double computed = static_cast<double>(study.outcome.prompt_tokens - study.outcome.found_tokens);
+  if (!(all > 0) || !(study.usd() > 0)) return {};
+  TokenPrices prices;
+  if (computed > 0) prices.input = study.usd() * prompts / all / computed * 1e6;
+  if (study.output_tokens > 0) prices.output = study.usd() * answers / all / study.output_tokens * 1e6;
+  return prices;
+}
+
+double hit_share(const ServingStudy& study) {
+  return study.outcome.prompt_tokens > 0
+             ? static_cast<double>(study.outcome.found_tokens) / static_cast<double>(study.outcome.prompt_tokens)
+             : 0;
+}
+
+double mean_used(const ServingStudy& study) {
+  const double whole = static_cast<double>(study.outcome.end) * static_cast<double>(study.blocks) *
+                       static_cast<double>(study.scenario.replicas);
+  return whole > 0 ? study.outcome.block_time / whole : 0;
+}
+
+double energy_per_token(const ServingStudy& study) {
+  return study.joules > 0 && study.outcome.output_tokens > 0
+             ? study.joules / static_cast<double>(study.outcome.output_tokens)
+             : 0;
+}
+
+std::vector<std::string> said_of(const ServingStudy& study) {
+  std::vector<std::string> all = study.scenario.assumptions;
+  all.push_back(fmt::format("Kernels: {}.", study.kernels));
+  all.push_back(
+      fmt::format("Engine {}: {}.", study.scenario.replica.engine.name, study.scenario.replica.engine.provenance));
+  all.push_back(fmt::format("Batching: {} ({}).", study.scenario.batching->name, study.scenario.batching->source));
+  if (study.joules == 0) all.emplace_back("Energy: the device's profile has no power model.");
+  return all;
+}
+
+void write_memory(std::ostream& out, const ServingStudy& study) {
+  const workloads::ServingMemory& memory = study.memory;
+  out << fmt::format("\nMemory of a GPU: {:.1f} of {:.1f} GB; weights {:.1f}, beside them {:.1f}, cache {:.1f}\n",
+                     memory.given / 1e9, memory.total / 1e9, memory.weights / 1e9,
+                     (memory.held() - memory.weights) / 1e9, memory.cache / 1e9);
+  out << fmt::format(
+      "  {} blocks of {} tokens a replica; {} used in the mean, {} at most; found in it: {} of prompts; "
+      "{} preemptions\n",
+      study.blocks, study.scenario.limits.block_tokens, share_text(mean_used(study)),
+      share_text(static_cast<double>(study.outcome.peak_blocks) / static_cast<double>(study.blocks)),
+      share_text(hit_share(study)), study.outcome.preemptions);
+}
+
+}  // namespace
+
+void write_serving(std::ostream& out, const ServingStudy& study) {
+  const scenarios::ServingScenario& s = study.scenario;
+  out << wrapped(fmt::format("{}: {}", s.id, what_text(study)), "", "  ");
+  if (!s.description.empty()) out << wrapped(s.description, "  ", "  ");
+  out << wrapped(traffic_text(study), "  ", "    ");
+  if (const std::string load = load_text(study); !load.empty()) out << wrapped(load, "  ", "  ");
+  const double gpus = static_cast<double>(study.gpus());
+  out << fmt::format(
+      "\n  {} requests/s, {} tokens/s written, {} read and written; {} tokens/s/GPU; {} tokens/s a user\n\n",
+      number_text(per_second(study, static_cast<double>(study.completed))),
+      number_text(per_second(study, study.output_tokens)),
+      number_text(per_second(study, study.input_tokens + study.output_tokens)),
+      number_text(per_second(study, study.output_tokens) / gpus),
+      number_text(study.tpot.mean > 0 ? 1 / study.tpot.mean : 0));
+  write_latencies(out, study);
+  if (s.slo.any()) {
+    const double share = study.good / static_cast<double>(std::max<std::int64_t>(1, study.completed));
+    out << fmt::format("\n  Promised{}{} for {:g} % of requests: kept for {}\n",
+                       s.slo.ttft_s > 0 ? fmt::format(" TTFT {}", time_text(s.slo.ttft_s)) : "",
+                       s.slo.tpot_s > 0 ? fmt::format(" TPOT {}", time_text(s.slo.tpot_s)) : "", s.slo.percentile,
+                       share_text(share));
+  }
+  write_memory(out, study);
+  write_parts(out, "Where a request's time goes (mean)", request_parts(study),
+              study.queue_s + study.prefill_s + study.decode_s, true);
+  write_parts(out, "Where the GPUs' time goes", gpu_parts(study), 1, false);
+  if (study.joules > 0)
+    out << fmt::format("\nEnergy: {} J a token written, {} W a GPU with its share of the node\n",
+                       number_text(energy_per_token(study)),
+                       number_text(study.joules / seconds_of(study.outcome.end) / gpus));
+  if (const TokenPrices prices = prices_of(study); prices.output > 0)
+    out << fmt::format("Cost: {} USD a million tokens read, {} written\n", number_text(prices.input),
+                       number_text(prices.output));
+  out << "\nAssumptions\n";
+  for (const std::string& text : said_of(study)) out << wrapped(text, "  - ", "    ");
+}
+
+ordered_json serving_json(const ServingStudy& study) {
+  const scenarios::ServingScenario& s = study.scenario;
+  ordered_json json;
+  json["scenario"] = s.id;
+  json["gpus"] = study.gpus();
+  json["replicas"] = s.replicas;
+  json["completed"] = study.completed;
+  json["refused"] = study.refused;
+  json["duration"] = study.duration_s;
+  json["total_input_tokens"] = study.input_tokens;
+  json["total_output_tokens"] = study.output_tokens;
+  json["request_throughput"] = per_second(study, static_cast<double>(study.completed));
+  json["request_goodput"] = s.slo.any() ? ordered_json(per_second(study, study.good)) : ordered_json();
+  json["output_throughput"] = per_second(study, study.output_tokens);
+  json["total_token_throughput"] = per_second(study, study.input_tokens + study.output_tokens);
+  json["output_tokens_per_s_per_gpu"] = per_second(study, study.output_tokens) / static_cast<double>(study.gpus());
+  json["tokens_per_s_per_user"] = study.tpot.mean > 0 ? 1 / study.tpot.mean : 0;
+  json["saturated"] = study.saturated;
+  for (const auto& [name, latency] : {std::pair<std::string, const Latency*>("ttft", &study.ttft),
+                                      {"tpot", &study.tpot},
+                                      {"itl", &study.itl},
+                                      {"e2el", &study.e2el}}) {
+    json["mean_" + name + "_ms"] = latency->mean * kMs;
+    json["median_" + name + "_ms"] = latency->p50 * kMs;
+    if (name != "itl") json["std_" + name + "_ms"] = latency->deviation * kMs;
+    json["p50_" + name + "_ms"] = latency->p50 * kMs;
+    json["p90_" + name + "_ms"] = latency->p90 * kMs;
+    json["p95_" + name + "_ms"] = latency->p95 * kMs;
+    json["p99_" + name + "_ms"] = latency->p99 * kMs;
+  }
+  json["kv_cache"] = {
+      {"blocks", study.blocks},
+      {"tokens", study.blocks * s.limits.block_tokens},
+      {"mean_used_pct", 100 * mean_used(study)},
+      {"peak_used_pct", 100 * static_cast<double>(study.outcome.peak_blocks) / static_cast<double>(study.blocks)},
+      {"hit_pct", 100 * hit_share(study)},
+      {"preemptions", study.outcome.preemptions}};
+  json["time_s"] = ordered_json::object();
+  for (const auto& [name, value] : request_parts(study)) json["time_s"][name] = value;
+  json["time_s"]["transfer"] = 0.0;
+  json["gpu_time_pct"] = ordered_json::object();
+  for (const auto& [name, value] : gpu_parts(study)) json["gpu_time_pct"][name] = 100 * value;
+  const double energy = energy_per_token(study);
+  json["energy_per_token_j"] = energy > 0 ? ordered_json(energy) : ordered_json();
+  const TokenPrices prices = prices_of(study);
+  json["usd_per_million_tokens"] =
+      prices.output > 0 ? ordered_json{{"input", prices.input}, {"cached", 0.0}, {"output", prices.output}}
+                        : ordered_json();
+  json["memory"] = {{"weights_bytes", study.memory.weights},
+                    {"cache_bytes", study.memory.cache},
+                    {"other_bytes", study.memory.held() - study.memory.weights},
+                    {"given_bytes", study.memory.given}};
+  json["iterations"] = study.iterations;
+  json["assumptions"] = said_of(study);
+  return json;
+}
+
+namespace {
+
+/// Counts in even classes of the logarithm, from the least to the largest.
+ordered_json spread_json(std::vector<double> values) {
+  constexpr std::size_t kClasses = 40;
+  ordered_json json{{"edges", ordered_json::array()}, {"counts", ordered_json::array()}};
+  values.erase(std::remove_if(values.begin(), values.end(), [](double v) { return !(v > 0); }), values.end());
+  if (values.empty()) return json;
+  const auto [low, high] = std::minmax_element(values.begin(), values.end());
+  const double from = std::log(*low), width = std::max(1e-3, (std::log(*high) - from) / kClasses);
+  std::vector<std::int64_t> counts(kClasses, 0);
+  for (const double value : values)
+    ++counts[std::min(kClasses - 1, static_cast<std::size_t>((std::log(value) - from) / width))];
+  for (std::size_t i = 0; i < kClasses; ++i)
+    json["edges"].push_back(std::exp(from + (static_cast<double>(i) + 0.5) * width));
+  json["counts"] = counts;
+  return json;
+}
+
+}  // namespace
+
+ordered_json serving_page(const ServingStudy& study) {
+  const scenarios::ServingScenario& s = study.scenario;
+  ordered_json page = serving_json(study);
+  page["kind"] = "serving";
+  page["title"] = "Serving of " + shortened(s.id, 120);
+  page["subtitle"] = what_text(study);
+  page["description"] = s.description;
+  page["load"] = load_text(study);
+  page["traffic"] = traffic_text(study);
+  page["facts"] = ordered_json::array();
+  const auto fact = [&](const char* name, const std::string& value, const std::string& note) {
+    page["facts"].push_back({name, value, note});
+  };
+  fact("tokens/s/GPU", number_text(per_second(study, study.output_tokens) / static_cast<double>(study.gpus())),
+       "written");
+  fact("TTFT", time_text(study.ttft.mean), "p99 " + time_text(study.ttft.p99));
+  fact("TPOT", time_text(study.tpot.mean), "p99 " + time_text(study.tpot.p99));
+  fact("end to end", time_text(study.e2el.mean), "p99 " + time_text(study.e2el.p99));
+  fact("requests/s", number_text(per_second(study, static_cast<double>(study.completed))), traffic_text(study));
+  if (const double energy = energy_per_token(study); energy > 0)
+    fact("energy", number_text(energy) + " J", "a token written");
+  if (const TokenPrices prices = prices_of(study); prices.output > 0)
+    fact("cost", number_text(prices.output) + " USD", "a million tokens written");
+  page["latencies"] = ordered_json::array();
+  for (const auto& [name, l] : {std::pair("time to first token", &study.ttft), std::pair("time a token", &study.tpot),
+                                std::pair("between tokens", &study.itl), std::pair("end to end", &study.e2el)})
+    page["latencies"].push_back(
+        {{"name", name}, {"mean", l->mean}, {"p50", l->p50}, {"p90", l->p90}, {"p95", l->p95}, {"p99", l->p99}});
+  std::vector<double> ttft, tpot;
+  for (std::size_t i = static_cast<std::size_t>(study.trace.warm_up); i < study.trace.requests.size(); ++i) {
+    const serving::Served& served = study.outcome.requests[i];
+    if (served.refused) continue;
+    ttft.push_back(seconds_of(served.first - served.arrival));
+    if (study.trace.requests[i].output > 1)
+      tpot.push_back(seconds_of(served.last - served.first) / (study.trace.requests[i].output - 1));
+  }
+  page["ttft"] = spread_json(std::move(ttft));
+  page["tpot"] = spread_json(std::move(tpot));
+  page["timeline"] = ordered_json::array();
+  const auto& samples = study.outcome.samples.front();
+  const std::size_t every = std::max<std::size_t>(1, samples.size() / 1000);
+  for (std::size_t i = 0; i < samples.size(); i += every)
+    page["timeline"].push_back({seconds_of(samples[i].from), samples[i].running, samples[i].waiting,
+                                100.0 * static_cast<double>(samples[i].blocks) / static_cast<double>(study.blocks)});
+  page["request_parts"] = request_parts(study);
+  page["gpu_parts"] = gpu_parts(study);
+  return page;
+}
+
+void write_requests_csv(std::ostream& out, const ServingStudy& study) {
+  out << "request,replica,arrival_s,input_tokens,output_tokens,queue_s,ttft_s,tpot_s,e2e_s,preemptions,status\n";
+  for (std::size_t i = 0; i < study.trace.requests.size(); ++i) {
+    const serving::Served& served = study.outcome.requests[i];
+    const serving::Request& request = study.trace.requests[i];
+    out << fmt::format("{},{},{:.6f},{},{},", i, served.replica, seconds_of(served.arrival), request.input,
+                       request.output);
+    if (served.refused) {
+      out << ",,,,0,refused\n";
+      continue;
+    }
+    const double rest = seconds_of(served.last - served.first);
+    const bool counted = static_cast<std::int64_t>(i) >= study.trace.warm_up;
+    out << fmt::format("{:.6f},{:.6f},{},{:.6f},{},{}\n", seconds_of(served.begun - served.arrival),
+                       seconds_of(served.first - served.arrival),
+                       request.output > 1 ? fmt::format("{:.9f}", rest / (request.output - 1)) : std::string(),
+                       seconds_of(served.last - served.arrival), served.preemptions, counted ? "ok" : "warm_up");
+  }
+}
+
+void write_timeline_csv(std::ostream& out, const ServingStudy& study) {
+  out << "time_s,replica,running,waiting,kv_used_pct\n";
+  for (std::size_t replica = 0; replica < study.outcome.samples.size(); ++replica) {
+    for (const serving::Sample& sample : study.outcome.samples[replica])
+      out << fmt::format("{:.6f},{},{},{},{:.3f}\n", seconds_of(sample.from), replica, sample.running, sample.waiting,
+                         100.0 * static_cast<double>(sample.blocks) / static_cast<double>(study.blocks));
+  }
+}
+
+}  // namespace orrery::tools

@@ -1,0 +1,47 @@
+// A served scenario, run: latencies of its requests, what its GPUs did, what a token took of energy and money.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "scenarios/serving.h"
+#include "workloads/runs/serving/serve.h"
+#include "workloads/step/iteration_times.h"
+#include "workloads/step/serving_memory.h"
+
+namespace orrery::tools {
+
+/// Of one latency over requests, in seconds.
+struct Latency {
+  double mean = 0, deviation = 0, p50 = 0, p90 = 0, p95 = 0, p99 = 0;
+};
+
+struct ServingStudy {
+  scenarios::ServingScenario scenario;
+  workloads::ServingMemory memory;
+  std::int64_t blocks = 0;  // of a replica: of all its attention groups
+  serving::Trace trace;
+  serving::Outcome outcome;
+  std::string kernels;  // what their times rest on
+
+  std::int64_t completed = 0, refused = 0;
+  double duration_s = 0;                                 // from the first counted arrival to the last counted end
+  double input_tokens = 0, output_tokens = 0, good = 0;  // good: requests within what was promised
+  Latency ttft, tpot, itl, e2el;
+  double queue_s = 0, prefill_s = 0, decode_s = 0;  // of a request in the mean
+  bool saturated = false;
+  workloads::UseOfTime use;  // of all GPUs' time, shares; `idle` beside it
+  double idle = 0;
+  double joules = 0;  // of all nodes; 0: unknown
+  double iterations = 0;
+
+  std::int64_t gpus() const { return scenario.replicas * scenario.replica.layout.gpus(); }
+  double usd() const { return duration_s / 3600 * static_cast<double>(gpus()) * scenario.price_per_gpu_hour_usd; }
+};
+
+/// Throws sim::UserError where weights do not fit or a trace cannot be read.
+ServingStudy study_serving(const scenarios::ServingScenario& scenario);
+
+}  // namespace orrery::tools

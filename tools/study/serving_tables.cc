@@ -1,0 +1,398 @@
+#include "tools/study/serving_tables.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <filesystem>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+#include "scenarios/scenario.h"
+#include "scenarios/serving.h"
+#include "sim/error.h"
+#include "tools/parallel.h"
+#include "tools/report/text.h"
+#include "tools/study/serving_study.h"
+#include "tools/study/table_file.h"
+
+namespace orrery::tools {
+
+using nlohmann::ordered_json;
+
+namespace {
+
+struct NameHere {
+  std::string_view table, here;
+};
+
+/// Names of models as the tables have them.
+constexpr std::array<NameHere, 33> kModels{{{"Llama-3.1-8B", "llama3.1-8b"},
+                                            {"Llama-3.1-70B", "llama3.1-70b"},
+                                            {"Llama-3.1-405B", "llama3.1-405b"},
+                                            {"Llama-3-70B", "llama3-70b"},
+                                            {"Llama-3.3-70B", "llama3.1-70b"},
+                                            {"Qwen3-32B", "qwen3-32b"},
+                                            {"Qwen3-14B", "qwen3-14b"},
+                                            {"Qwen3-235B-A22B", "qwen3-235b-a22b"},
+                                            {"Qwen3-30B-A3B", "qwen3-30b-a3b"},
+                                            {"gpt-oss-120b", "gpt-oss-120b"},
+                                            {"gpt-oss-20b", "gpt-oss-20b"},
+                                            {"DeepSeek-R1", "deepseek-v3"},
+                                            {"Kimi-K2.5", "kimi-k2"},
+                                            {"Llama-4-Scout", "llama4-scout"},
+                                            {"Llama-4-Maverick", "llama4-maverick"},
+                                            {"Mixtral 8x7B", "mixtral-8x7b"},
+                                            {"Mixtral 8x22B", "mixtral-8x22b"},
+                                            {"Mistral 7B", "mistral-7b"},
+                                            {"LLaMA 7B", "llama2-7b"},
+                                            {"LLaMA 70B", "llama2-70b"},
+                                            {"Falcon 180B", "falcon-180b"},
+                                            {"meta-llama/Llama-2-7b-hf", "llama2-7b"},
+                                            {"meta-llama/Llama-2-70b-hf", "llama2-70b"},
+                                            {"meta-llama/Llama-3.1-70B-Instruct", "llama3.1-70b"},
+                                            {"meta-llama/Llama-3.1-8B-Instruct", "llama3.1-8b"},
+                                            {"meta-llama/Llama-3.1-8B", "llama3.1-8b"},
+                                            {"mistralai/Mistral-Nemo-Instruct-2407", "mistral-nemo-12b"},
+                                            {"Qwen/Qwen2.5-7B-Instruct", "qwen2.5-7b"},
+                                            {"Qwen/Qwen3-14B", "qwen3-14b"},
+                                            {"01-ai/Yi-34B", "yi-34b"},
+                                            {"codellama/CodeLlama-34b-Instruct-hf", "codellama-34b"},
+                                            {"mistralai/Mixtral-8x7B-v0.1", "mixtral-8x7b"},
+                                            {"RedHatAI/Llama-4-Scout-17B-16E-Instruct-FP8-dynamic", "llama4-scout"}}};
+constexpr std::array<NameHere, 13> kDevices{{{"h100-sxm", "h100-sxm-80gb"},
+                                             {"h200-sxm", "h200-sxm-141gb"},
+                                             {"a100-sxm", "a100-sxm-80gb"},
+                                             {"b200-sxm", "b200-sxm-180gb"},
+                                             {"b300-sxm", "b300-sxm-288gb"},
+                                             {"gb200", "gb200"},
+                                             {"gb300", "gb300"},
+                                             {"l40s", "l40s-48gb"},
+                                             {"mi300x", "mi300x"},
+                                             {"mi325x", "mi325x"},
+                                             {"h100-pcie", "h100-pcie-80gb"},
+                                             {"h200-nvl-141gb", "h200-nvl-141gb"},
+                                             {"mi355x", "mi355x"}}};
+constexpr std::array<NameHere, 10> kTypes{{{"bf16", "bf16"},
+                                           {"fp16", "bf16"},
+                                           {"fp8", "fp8"},
+                                           {"fp8_block", "fp8-block"},
+                                           {"nvfp4", "nvfp4"},
+                                           {"fp4", "nvfp4"},
+                                           {"int4", "int4"},
+                                           {"int4_wo", "int4"},
+                                           {"mxfp4", "mxfp4"},
+                                           {"", "bf16"}}};
+constexpr std::array<NameHere, 3> kEngineOf{
+    {{"vllm", "vllm-0.15"}, {"sglang", "sglang-0.5"}, {"trtllm", "trtllm-1.0"}}};
+
+template <class Names>
+std::string name_here(const Names& names, const std::string& text, const char* what) {
+  for (const NameHere& one : names) {
+    if (one.table == text) return std::string(one.here);
+  }
+  throw sim::UserError(fmt::format("{} '{}' does not ship", what, text));
+}
+
+std::string model_yaml(const std::string& model) {
+  return model == "DeepSeek-R1" ? "deepseek-v3" : name_here(kModels, model, "the model");
+}
+
+/// What most rows have in common.
+struct ServedCell {
+  std::string device, engine, model, weights = "bf16", experts, cache = "bf16";
+  std::int64_t gpus = 1, tensor = 1, pipeline = 1, expert = 1, attention_data = 1;
+  std::string pool;     // further keys of the pool
+  std::string traffic;  // its keys
+};
+
+std::string yaml_of(const std::string& id, const ServedCell& c) {
+  return fmt::format(
+      "name: {}\ncluster: {{device: {}, gpus: {}{}}}\nmodel: {}\nprecision: {{weights: {}, experts: {}, kv_cache: "
+      "{}}}\n"
+      "software: {}\nserving:\n  pools:\n  - {{replicas: 1, parallelism: {{tensor: {}, pipeline: {}, expert: {}, "
+      "attention_data: {}}}{}}}\ntraffic: {{{}}}\n",
+      id, c.device, c.gpus, c.gpus > 8 ? ", fabric: ndr-rail" : "", c.model, c.weights,
+      c.experts.empty() ? c.weights : c.experts, c.cache, c.engine, c.tensor, c.pipeline, c.expert, c.attention_data,
+      c.pool, c.traffic);
+}
+
+std::int64_t whole_at(const TableFile& t, std::size_t row, const char* column, std::int64_t fallback) {
+  return static_cast<std::int64_t>(t.number(row, column).value_or(static_cast<double>(fallback)));
+}
+
+void take_measured(ServingRow& out, const TableFile& t, std::size_t row, const char* column, const char* metric) {
+  if (const auto value = t.number(row, column); value && *value > 0) out.measured[metric] = *value;
+}
+
+std::vector<std::string> points_scenarios(const TableFile& t, std::size_t row, ServingRow& out) {
+  const std::string mode = t.text(row, "mode");
+  out.group = fmt::format("{} {} {} {}", t.text(row, "engine"), t.text(row, "device"), t.text(row, "model"), mode);
+  take_measured(out, t, row, "ttft_ms", "ttft_ms");
+  take_measured(out, t, row, "tpot_ms", "tpot_ms");
+  if (mode != "agg") throw sim::UserError("prompts and answers apart are not simulated yet");
+  ServedCell c;
+  c.device = name_here(kDevices, t.text(row, "device"), "the device");
+  c.engine = name_here(kEngineOf, t.text(row, "engine"), "the engine");
+  c.model = model_yaml(t.text(row, "model"));
+  const std::string gemm = t.text(row, "gemm_dtype").empty() ? t.text(row, "precision") : t.text(row, "gemm_dtype");
+  c.weights = name_here(kTypes, gemm, "the type");
+  const std::string moe = t.text(row, "moe_dtype").empty() ? gemm : t.text(row, "moe_dtype");
+  c.experts = name_here(kTypes, moe, "the type");
+  // TensorRT-LLM's checkpoints of 8 and 4 bits say that the cache has 8; other engines' default is the activations'.
+  if (t.text(row, "engine") == "trtllm" && c.weights != "bf16") c.cache = "fp8";
+  c.tensor = whole_at(t, row, "tp", 1);
+  c.pipeline = whole_at(t, row, "pp", 1);
+  c.attention_data = whole_at(t, row, "attention_dp", 1);
+  c.expert = whole_at(t, row, "moe_ep", 1);
+  c.gpus = c.tensor * c.pipeline * c.attention_data;
+  const auto concurrency = static_cast<std::int64_t>(t.needed(row, "concurrency", 1));
+  const std::int64_t fewest = std::max<std::int64_t>(concurrency, 1);
+  // Warm-ups are over before the benchmark begins, so that its first prompts come all at once.
+  c.traffic = fmt::format("concurrency: {}, requests: {}, input: {}, output: {}, length_ratio: {}", concurrency,
+                          10 * fewest, whole_at(t, row, "isl", 1), whole_at(t, row, "osl", 1),
+                          t.number(row, "length_ratio", 0.01).value_or(1));
+  return {yaml_of(out.id, c)};
+}
+
+std::vector<std::string> online_scenarios(const TableFile& t, std::size_t row, ServingRow& out) {
+  const std::string known = t.text(row, "workload_known");
+  out.group = fmt::format("online {} {}", t.text(row, "device"), known);
+  take_measured(out, t, row, "ttft_mean_ms", "ttft_ms");
+  take_measured(out, t, row, "itl_mean_ms", "itl_ms");
+  take_measured(out, t, row, "e2e_mean_ms", "e2e_ms");
+  take_measured(out, t, row, "ttft_p99_ms", "ttft_p99_ms");
+  take_measured(out, t, row, "e2e_p99_ms", "e2e_p99_ms");
+  if (known == "unknown") throw sim::UserError("the source does not state its workload");
+  ServedCell c;
+  c.device = name_here(kDevices, t.text(row, "device"), "the device");
+  c.engine = "vllm-0.15";
+  c.model = model_yaml(t.text(row, "model"));
+  const std::string type = t.text(row, "precision");
+  c.weights = type == "fp8" ? "fp8" : "bf16";
+  c.tensor = whole_at(t, row, "tp", 1);
+  if (whole_at(t, row, "dp", 1) > 1) throw sim::UserError("several replicas behind one address are not simulated here");
+  c.gpus = c.tensor;
+  const std::int64_t sequences = whole_at(t, row, "max_num_seqs", 128);
+  c.pool = fmt::format(", max_sequences: {}, max_batched_tokens: {}, memory_utilization: {}", sequences,
+                       whole_at(t, row, "max_num_batched_tokens", 2048), t.number(row, "gpu_mem_util").value_or(0.9));
+  std::vector<std::string> scenarios;
+  const std::string rates = t.text(row, "rate_rps");
+  const auto stages = 1 + std::count(rates.begin(), rates.end(), '+');
+  const double duration = t.needed(row, "duration_s", 1) / static_cast<double>(stages);
+  for (std::size_t from = 0; from < rates.size();) {
+    const std::size_t plus = std::min(rates.find('+', from), rates.size());
+    c.traffic = fmt::format("rate: {}/s, input: {}, output: {}, prefix: {{tokens: {}, groups: {}}}, duration: {} s",
+                            rates.substr(from, plus - from), whole_at(t, row, "question_tokens", 1),
+                            whole_at(t, row, "output_tokens", 1),
+                            std::max<std::int64_t>(1, whole_at(t, row, "system_prompt_tokens", 1)),
+                            std::max<std::int64_t>(1, whole_at(t, row, "system_prompts", 1)), duration);
+    scenarios.push_back(yaml_of(out.id, c));
+    from = plus + 1;
+  }
+  return scenarios;
+}
+
+std::vector<std::string> offline_scenarios(const TableFile& t, std::size_t row, ServingRow& out) {
+  const std::string version = t.text(row, "version");
+  out.group = fmt::format("{} {} {}", version, t.text(row, "device"), t.text(row, "model"));
+  take_measured(out, t, row, "tokens_per_s_gpu", "tokens_per_s_per_gpu");
+  if (version.find("static batch") != std::string::npos) throw sim::UserError("static batches are not simulated yet");
+  ServedCell c;
+  c.device = name_here(kDevices, t.text(row, "device"), "the device");
+  c.engine = "trtllm-1.0";
+  c.model = model_yaml(t.text(row, "model"));
+  c.weights = name_here(kTypes, t.text(row, "weights"), "the type");
+  if (c.weights != "bf16") c.cache = "fp8";
+  c.tensor = whole_at(t, row, "tp", 1);
+  c.pipeline = whole_at(t, row, "pp", 1);
+  c.attention_data = whole_at(t, row, "attention_dp", 1);
+  c.expert = whole_at(t, row, "ep", 1);
+  c.gpus = c.tensor * c.pipeline * c.attention_data;
+  const auto requests = static_cast<std::int64_t>(t.number(row, "requests").value_or(1000));
+  // All come at once: a rate beyond any engine's.
+  c.traffic = fmt::format("rate: 1000000/s, arrivals: constant, requests: {}, input: {}, output: {}", requests,
+                          whole_at(t, row, "isl", 1), whole_at(t, row, "osl", 1));
+  return {yaml_of(out.id, c)};
+}
+
+std::vector<std::string> capacity_scenarios(const TableFile& t, std::size_t row, ServingRow& out) {
+  out.id = fmt::format("{}-tp{}-{}", t.text(row, "model"), t.text(row, "tp"), t.text(row, "max_num_batched_tokens"));
+  out.group = "kv-capacity " + t.text(row, "device");
+  take_measured(out, t, row, "kv_blocks_of_16", "kv_blocks");
+  ServedCell c;
+  c.device = name_here(kDevices, t.text(row, "device"), "the device");
+  c.engine = "vllm-0.15";
+  c.model = model_yaml(t.text(row, "model"));
+  c.weights = name_here(kTypes, t.text(row, "weights"), "the type");
+  c.tensor = c.gpus = whole_at(t, row, "tp", 1);
+  c.pool = fmt::format(", max_sequences: {}, max_batched_tokens: {}, memory_utilization: {}",
+                       whole_at(t, row, "max_num_seqs", 128), whole_at(t, row, "max_num_batched_tokens", 2048),
+                       t.number(row, "gpu_mem_util").value_or(0.9));
+  c.traffic = "concurrency: 1, requests: 1, input: 8, output: 2";
+  return {yaml_of("capacity", c)};
+}
+
+using RowReader = std::vector<std::string> (*)(const TableFile&, std::size_t, ServingRow&);
+
+struct TableForm {
+  std::string_view column_a, column_b;  // that tell it
+  RowReader read;
+};
+constexpr std::array<TableForm, 4> kForms{{{"concurrency", "tpot_ms", points_scenarios},
+                                           {"rate_rps", "itl_mean_ms", online_scenarios},
+                                           {"tokens_per_s_gpu", "isl", offline_scenarios},
+                                           {"kv_blocks_of_16", "sum_gb", capacity_scenarios}}};
+
+const TableForm* form_of(const TableFile& table) {
+  for (const TableForm& form : kForms) {
+    if (table.has(form.column_a) && table.has(form.column_b)) return &form;
+  }
+  return nullptr;
+}
+
+void predict_row(ServingRow& row, const std::vector<std::string>& scenarios) {
+  std::map<std::string, double> sums;
+  double weight = 0;
+  for (const std::string& text : scenarios) {
+    row.scenario += text;
+    const ServingStudy study = study_serving(scenarios::load_serving(scenarios::parse_yaml(text, row.id)));
+    const auto n = static_cast<double>(std::max<std::int64_t>(1, study.completed));
+    weight += n;
+    const double rate = study.duration_s > 0 ? study.output_tokens / study.duration_s : 0;
+    for (const auto& [metric, value] : {std::pair<const char*, double>("ttft_ms", 1e3 * study.ttft.mean),
+                                        {"tpot_ms", 1e3 * study.tpot.mean},
+                                        {"itl_ms", 1e3 * study.itl.mean},
+                                        {"e2e_ms", 1e3 * study.e2el.mean},
+                                        {"ttft_p99_ms", 1e3 * study.ttft.p99},
+                                        {"e2e_p99_ms", 1e3 * study.e2el.p99},
+                                        {"tokens_per_s_per_gpu", rate / static_cast<double>(study.gpus())},
+                                        {"kv_blocks", static_cast<double>(study.blocks)}})
+      sums[metric] += n * value;
+  }
+  for (const auto& [metric, value] : row.measured) {
+    if (const auto sum = sums.find(metric); sum != sums.end()) row.predicted[metric] = sum->second / weight;
+  }
+}
+
+struct ErrorSummary {
+  std::vector<double> errors;
+  ordered_json json() const {
+    std::vector<double> absolute;
+    double sum = 0, absolute_sum = 0;
+    for (const double error : errors) {
+      absolute.push_back(std::abs(error));
+      sum += error;
+      absolute_sum += std::abs(error);
+    }
+    std::sort(absolute.begin(), absolute.end());
+    const auto n = static_cast<double>(errors.size());
+    const std::size_t half = absolute.size() / 2;
+    const double median = absolute.size() % 2 == 1 ? absolute[half] : (absolute[half - 1] + absolute[half]) / 2;
+    return {{"n", errors.size()},
+            {"mape_pct", absolute_sum / n},
+            {"median_ape_pct", median},
+            {"max_ape_pct", absolute.back()},
+            {"bias_pct", sum / n}};
+  }
+};
+
+using ErrorSummaries = std::map<std::string, ErrorSummary>;
+
+ordered_json json_of_summaries(const ErrorSummaries& summaries) {
+  ordered_json json = ordered_json::object();
+  for (const auto& [metric, summary] : summaries) json[metric] = summary.json();
+  return json;
+}
+
+}  // namespace
+
+std::optional<double> ServingRow::error_pct(const std::string& metric) const {
+  const auto m = measured.find(metric), p = predicted.find(metric);
+  if (m == measured.end() || p == predicted.end() || !(p->second > 0)) return std::nullopt;
+  const bool rate = metric.starts_with("tokens_per_s");
+  return 100 * ((rate ? m->second / p->second : p->second / m->second) - 1);
+}
+
+bool is_serving_table(const std::string& file) {
+  if (!file.ends_with(".csv") && !file.ends_with(".csv.gz")) return false;
+  return form_of(TableFile::parse(file, read_packed_text(file, "a table of measurements"))) != nullptr;
+}
+
+std::vector<ServingRow> validate_serving(const std::string& file, unsigned jobs) {
+  const TableFile table = TableFile::parse(file, read_packed_text(file, "a table of measurements"));
+  const TableForm* form = form_of(table);
+  if (form == nullptr) throw sim::UserError(fmt::format("{}: is no table of measured serving", file));
+  std::vector<ServingRow> rows(table.rows());
+  for_each_parallel(rows.size(), jobs, "rows", [&](std::size_t i) {
+    ServingRow& row = rows[i];
+    row.id = table.text(i, "id");
+    try {
+      predict_row(row, form->read(table, i, row));
+      if (!table.text(i, "suspect").empty()) {
+        row.status = "suspect";
+        row.message = table.text(i, "suspect");
+      }
+    } catch (const sim::UserError& error) {
+      row.status = "error";
+      row.message = error.what();
+    }
+  });
+  return rows;
+}
+
+ordered_json serving_rows_json(const std::vector<ServingRow>& rows) {
+  ordered_json json;
+  json["rows"] = ordered_json::array();
+  ErrorSummaries all;
+  std::map<std::string, ErrorSummaries> groups;
+  std::map<std::string, std::int64_t> counts;
+  for (const ServingRow& row : rows) {
+    ordered_json one{{"id", row.id}, {"group", row.group}, {"status", row.status}};
+    if (!row.message.empty()) one["message"] = row.message;
+    one["measured"] = row.measured;
+    one["predicted"] = row.predicted;
+    one["error_pct"] = ordered_json::object();
+    for (const auto& [metric, value] : row.measured) {
+      const auto error = row.error_pct(metric);
+      if (!error) continue;
+      one["error_pct"][metric] = *error;
+      if (row.status != "ok") continue;
+      all[metric].errors.push_back(*error);
+      groups[row.group][metric].errors.push_back(*error);
+    }
+    ++counts[row.status];
+    json["rows"].push_back(std::move(one));
+  }
+  json["groups"] = ordered_json::object();
+  for (const auto& [name, summaries] : groups) json["groups"][name] = json_of_summaries(summaries);
+  json["summary"] = json_of_summaries(all);
+  json["statuses"] = counts;
+  return json;
+}
+
+void write_serving_rows(std::ostream& out, const std::vector<ServingRow>& rows) {
+  const ordered_json json = serving_rows_json(rows);
+  TextTable table({{"group", Align::left}, {"metric", Align::left}, {"rows"}, {"median"}, {"mean"}, {"bias"}});
+  const auto add = [&](const std::string& name, const ordered_json& summaries) {
+    for (const auto& [metric, s] : summaries.items())
+      table.add_row({shortened(name, 44), metric, std::to_string(s["n"].get<std::int64_t>()),
+                     fmt::format("{:.1f} %", s["median_ape_pct"].get<double>()),
+                     fmt::format("{:.1f} %", s["mape_pct"].get<double>()), error_text(s["bias_pct"].get<double>())});
+  };
+  for (const auto& [name, summaries] : json["groups"].items()) add(name, summaries);
+  table.add_note();
+  add("all", json["summary"]);
+  table.write(out);
+  std::map<std::string, std::int64_t> reasons;
+  for (const ServingRow& row : rows) {
+    if (row.status == "error") ++reasons[row.message.substr(0, row.message.find('\n'))];
+    if (row.status == "suspect") ++reasons["run, and left out of the means: " + row.message];
+  }
+  if (!reasons.empty()) out << "\nNot counted\n";
+  for (const auto& [reason, count] : reasons) out << wrapped(fmt::format("{} rows: {}", count, reason), "  - ", "    ");
+}
+
+}  // namespace orrery::tools

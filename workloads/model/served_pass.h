@@ -1,0 +1,102 @@
+// A forward pass of a model as an inference engine runs it: the kernels of each kind of layer on one rank, as values.
+// Engines fuse what training does one by one (queries, keys and values in one product, the residual sum with the norm,
+// rotation with the write into the cache), so the list is not that of layer.h. Kernels, bytes of weights and of the
+// cache are folds over it. Left out: vision encoders, speculative heads, Mamba layers.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "calibration/serving_kernels.h"
+#include "workloads/model/model.h"
+
+namespace orrery::workloads {
+
+using calibration::WeightType;
+
+/// GPUs of a replica: tensor x attention_data x pipeline. Attention is cut over `tensor` ranks, and `attention_data`
+/// such groups have sequences of their own; experts are dealt out to `expert` groups of the ranks of a stage, each
+/// expert cut over those of a group.
+struct ServedLayout {
+  std::int64_t tensor = 1, pipeline = 1, expert = 1, attention_data = 1;
+  std::int64_t stage_gpus() const { return tensor * attention_data; }
+  std::int64_t gpus() const { return stage_gpus() * pipeline; }
+  std::int64_t expert_tensor() const { return stage_gpus() / expert; }
+  bool operator==(const ServedLayout&) const = default;
+};
+
+struct ServedPrecision {
+  WeightType weights = WeightType::bf16;  // of linear layers; embeddings and head have 16 bits
+  WeightType experts = WeightType::bf16;
+  double kv_bytes = 2;  // of an element of the cache
+  bool operator==(const ServedPrecision&) const = default;
+};
+
+/// Which rows a kernel works on.
+enum class Rows : std::uint8_t { all, sampled };
+
+/// A product with a weight [n, k] of this rank.
+struct ProductOp {
+  std::string_view name;
+  WeightType type;
+  double n, k;
+  Rows rows = Rows::all;
+};
+/// A kernel bound by memory: bytes read and written for each row.
+struct RowsOp {
+  std::string_view name;
+  double bytes_each;
+  Rows rows = Rows::all;
+};
+struct AttendOp {
+  double heads, kv_heads, head_dim, window, kv_bytes;
+};
+/// A whole attention block with latent keys; `weights`: its bytes on this rank.
+struct LatentOp {
+  calibration::LatentBlock block;
+  double weights;
+};
+struct ExpertsOp {
+  calibration::ServedMixture mixture;  // but for its tokens
+  double groups = 1;                   // attention groups whose tokens come together
+};
+/// All-reduce of rows over the tensor ranks.
+struct SumOp {
+  double gpus, bytes_each;
+};
+/// Rows to experts of other ranks and back.
+struct RouteOp {
+  calibration::LowLatencyExchange exchange;  // but for its tokens
+};
+/// Weights that no product reads as a whole.
+struct TableOp {
+  std::string_view name;
+  double weights;  // bytes on this rank
+};
+using ServedOp = std::variant<ProductOp, RowsOp, AttendOp, LatentOp, ExpertsOp, SumOp, RouteOp, TableOp>;
+
+/// Layers that are alike.
+struct ServedStack {
+  std::int64_t layers;
+  std::vector<ServedOp> ops;
+};
+struct ServedPass {
+  std::vector<ServedStack> stacks;  // all layers of the model
+  std::vector<ServedOp> ends;       // embedding, last norm, head, the choice of tokens
+  ServedLayout layout;
+};
+
+/// `gpus_per_node`: a stage over several nodes exchanges between them.
+ServedPass served_pass(const Model& model, const ServedLayout& layout, const ServedPrecision& precision,
+                       std::int64_t gpus_per_node);
+
+/// Bytes of weights on the fullest rank.
+double weight_bytes(const ServedPass& pass);
+/// Bytes that a token leaves in the cache of a rank of the stage with most layers.
+double cache_bytes_per_token(const ServedPass& pass);
+/// FLOPs of a token on a rank, products alone, and those of a sampled one.
+double product_flops(const ServedPass& pass, Rows rows);
+
+}  // namespace orrery::workloads

@@ -1,0 +1,78 @@
+// What became of the requests, and what the replicas did meanwhile: columns.
+#pragma once
+
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+#include "workloads/runs/serving/trace.h"
+
+namespace orrery::serving {
+
+/// Of each request; kNever where it did not come so far.
+struct Served {
+  Time arrival = 0, begun = kNever, first = kNever, last = kNever;  // begun: left the queue for the first time
+  std::int32_t replica = 0, preemptions = 0;
+  bool refused = false;  // needs more than the whole cache
+};
+
+/// Weights by size, in classes each half a per cent wider than the last: quantiles of what is too much to keep.
+class LogHistogram {
+ public:
+  void add(double value, double weight) {
+    counts_[of(value)] += weight;
+    total_ += weight;
+  }
+  void add(const LogHistogram& other) {
+    for (std::size_t i = 0; i < kClasses; ++i) counts_[i] += other.counts_[i];
+    total_ += other.total_;
+  }
+  double total() const { return total_; }
+  double quantile(double share) const {
+    double left = share * total_;
+    for (std::size_t i = 0; i < kClasses; ++i) {
+      left -= counts_[i];
+      if (left <= 0 && counts_[i] > 0) return kLeast * std::exp((static_cast<double>(i) + 0.5) * kStep);
+    }
+    return 0;
+  }
+
+ private:
+  static constexpr std::size_t kClasses = 6000;
+  static constexpr double kLeast = 1e6, kStep = 0.005;  // a microsecond, in picoseconds
+  static std::size_t of(double value) {
+    const double at = std::log(std::max(1.0, value / kLeast)) / kStep;
+    return std::min(kClasses - 1, static_cast<std::size_t>(at));
+  }
+  std::vector<double> counts_ = std::vector<double>(kClasses, 0);
+  double total_ = 0;
+};
+
+/// Iterations that are alike: sums over them.
+struct Work {
+  double iterations = 0, decodes = 0, keys = 0, pieces = 0, fresh = 0, pairs = 0, sampled = 0;
+  Time time = 0;
+};
+
+/// A replica as it was for a stretch of time.
+struct Sample {
+  Time from = 0;
+  std::int32_t running = 0, waiting = 0;
+  std::int64_t blocks = 0;
+};
+
+struct Outcome {
+  std::vector<Served> requests;
+  LogHistogram between_tokens;  // picoseconds from one token of a request to its next
+  std::vector<Work> decode;     // by sequences
+  std::vector<Work> mixed;      // by tokens, in classes of kMixedClass
+  static constexpr std::int64_t kMixedClass = 128;
+  std::vector<std::vector<Sample>> samples;  // of each replica
+  Time busy = 0, end = 0;                    // summed over replicas; of the last
+  std::int64_t preemptions = 0, prompt_tokens = 0, found_tokens = 0, output_tokens = 0;
+  double block_time = 0;  // blocks in use x picoseconds, over all replicas
+  std::int64_t peak_blocks = 0;
+};
+
+}  // namespace orrery::serving

@@ -1,0 +1,197 @@
+// The loop.
+#include "workloads/runs/serving/replica.h"
+
+#include <algorithm>
+
+#include "sim/error.h"
+
+namespace orrery::serving {
+
+Replica::Replica(const Trace& trace, const Limits& limits, StepTimes& times, std::vector<Sequence>& sequences,
+                 Outcome& outcome, std::int32_t number, ClosedLoop* loop)
+    : scheduler_(trace, limits, sequences), times_(times), outcome_(outcome), loop_(loop), number_(number) {}
+
+void Replica::add(std::int32_t request, Time at) {
+  run(at);
+  const bool could_begin = scheduler_.waiting().empty() && scheduler_.running() < scheduler_.limits().sequences;
+  if (stretch_.steps > 0 && could_begin) {
+    do_stretch(steps_to_reach(times_, scheduler_.decoding(), scheduler_.keys(), stretch_.steps, at - now_));
+    end_all();
+  }
+  Served& served = outcome_.requests[static_cast<std::size_t>(request)];
+  served.arrival = at;
+  served.replica = number_;
+  if (scheduler_.blocks_at_end(request) > scheduler_.blocks().capacity()) {
+    served.refused = true;
+    return;
+  }
+  scheduler_.wait(request);
+  if (stretch_.steps == 0 && scheduler_.running() == 0) now_ = std::max(now_, at);
+}
+
+void Replica::run(Time until) {
+  for (;;) {
+    if (stretch_.steps > 0) {
+      if (stretch_.end > until) return;
+      do_stretch(stretch_.steps);
+      end_all();
+      continue;
+    }
+    if (now_ >= until || under_way() == 0) return;
+    plan_next();
+  }
+}
+
+void Replica::plan_next() {
+  plan_.decodes = true;
+  plan_.chunks.clear();
+  scheduler_.limits().batching->next(scheduler_, plan_);
+  const std::vector<std::int32_t> preempted = scheduler_.take_preempted();
+  outcome_.preemptions += static_cast<std::int64_t>(preempted.size());
+  for (const std::int32_t id : preempted) {
+    Served& served = outcome_.requests[static_cast<std::size_t>(id)];
+    ++served.preemptions;
+    if (served.first != kNever) served.last = now_;  // its last token so far
+  }
+  sample();
+  if (!plan_.chunks.empty()) return do_mixed(plan_);
+  const std::int64_t sequences = scheduler_.decoding();
+  SIM_CHECK(sequences > 0, "nothing runs, and {} requests wait", scheduler_.waiting().size());
+  // Nothing changes before the first end, or before a block is missing.
+  std::int64_t steps = std::min(scheduler_.steps_to_end(), scheduler_.steps_of_blocks());
+  // A preemption frees blocks: who waits may begin in the iteration behind it.
+  if (!preempted.empty()) steps = 1;
+  stretch_.steps = steps;
+  stretch_.end = now_ + time_of_steps(times_, sequences, scheduler_.keys(), steps);
+}
+
+void Replica::count_blocks(Time span) {
+  const std::int64_t used = scheduler_.blocks().used();
+  outcome_.block_time += static_cast<double>(used) * static_cast<double>(span);
+  outcome_.peak_blocks = std::max(outcome_.peak_blocks, used);
+}
+
+void Replica::do_mixed(const Plan& plan) {
+  pieces_.clear();
+  std::int64_t fresh = 0, finished = 0;
+  double pairs = 0;
+  for (const Chunk& chunk : plan.chunks) {
+    const Sequence& s = scheduler_.sequence(chunk.sequence);
+    Served& served = outcome_.requests[static_cast<std::size_t>(chunk.sequence)];
+    if (served.begun == kNever) served.begun = now_;
+    pieces_.push_back({chunk.fresh, s.computed});
+    fresh += chunk.fresh;
+    finished += s.computed + chunk.fresh == s.prompt ? 1 : 0;
+    const auto tokens = static_cast<double>(chunk.fresh);
+    pairs += tokens * (static_cast<double>(s.computed) + (tokens + 1) / 2);
+  }
+  const std::int64_t decodes = plan.decodes ? scheduler_.decoding() : 0;
+  const std::int64_t keys = decodes > 0 ? scheduler_.keys() : 0;
+  const Time took = times_.mixed({decodes, keys, pieces_, decodes + finished});
+  const auto at = static_cast<std::size_t>((fresh + decodes) / Outcome::kMixedClass);
+  if (outcome_.mixed.size() <= at) outcome_.mixed.resize(at + 1);
+  Work& work = outcome_.mixed[at];
+  work.iterations += 1;
+  work.decodes += static_cast<double>(decodes);
+  work.keys += static_cast<double>(keys);
+  work.pieces += static_cast<double>(pieces_.size());
+  work.fresh += static_cast<double>(fresh);
+  work.pairs += pairs;
+  work.sampled += static_cast<double>(decodes + finished);
+  work.time += took;
+  outcome_.busy += took;
+  if (decodes > 0) {
+    scheduler_.do_steps(1);
+    record_steps(1, took);
+  }
+  count_blocks(took);
+  now_ += took;
+  for (const Chunk& chunk : plan.chunks) {
+    if (scheduler_.finish_chunk(chunk)) emit_first(chunk.sequence);
+  }
+  end_all();
+}
+
+void Replica::emit_first(std::int32_t id) {
+  Served& served = outcome_.requests[static_cast<std::size_t>(id)];
+  ++outcome_.output_tokens;
+  if (served.first == kNever) {
+    served.first = now_;
+  } else {  // behind a preemption its tokens go on
+    outcome_.between_tokens.add(static_cast<double>(now_ - served.last), 1);
+  }
+  served.last = now_;
+  if (scheduler_.sequence(id).generated < scheduler_.request(id).output) since_.emplace_back(now_, 1);
+}
+
+void Replica::do_stretch(std::int64_t steps) {
+  const std::int64_t sequences = scheduler_.decoding(), keys = scheduler_.keys();
+  const bool all = steps == stretch_.steps;
+  const Time took = all ? stretch_.end - now_ : time_of_steps(times_, sequences, keys, steps);
+  if (steps > 0) {
+    const auto at = static_cast<std::size_t>(sequences);
+    if (outcome_.decode.size() <= at) outcome_.decode.resize(at + 1);
+    Work& work = outcome_.decode[at];
+    const auto n = static_cast<double>(steps), b = static_cast<double>(sequences);
+    work.iterations += n;
+    work.decodes += n * b;
+    work.sampled += n * b;
+    work.keys += n * static_cast<double>(keys) + b * n * (n - 1) / 2;
+    work.time += took;
+    outcome_.busy += took;
+    record_steps(steps, took);
+    scheduler_.do_steps(steps);
+    count_blocks(took);
+    now_ += took;
+  }
+  stretch_ = {};
+}
+
+void Replica::record_steps(std::int64_t steps, Time took) {
+  const std::int64_t sequences = scheduler_.decoding();
+  outcome_.output_tokens += steps * sequences;
+  // The first gap of those that have just had their first token, or that stood still, is another than an iteration.
+  const Time each = took / steps;
+  std::int64_t others = sequences;
+  for (const auto& [at, count] : since_) {
+    outcome_.between_tokens.add(static_cast<double>(now_ + each - at), static_cast<double>(count));
+    others -= count;
+  }
+  since_.clear();
+  if (others > 0) outcome_.between_tokens.add(static_cast<double>(now_ + each - last_), static_cast<double>(others));
+  if (steps > 1) outcome_.between_tokens.add(static_cast<double>(each), static_cast<double>((steps - 1) * sequences));
+  last_ = now_ + took;
+}
+
+void Replica::end_all() {
+  scheduler_.each_finished([&](std::int32_t id) {
+    outcome_.requests[static_cast<std::size_t>(id)].last = now_;
+    outcome_.end = std::max(outcome_.end, now_);
+    if (loop_ == nullptr || loop_->next >= loop_->end) return;
+    const std::int32_t next = loop_->next++;
+    Served& served = outcome_.requests[static_cast<std::size_t>(next)];
+    served.arrival = now_;
+    served.replica = number_;
+    scheduler_.wait(next);
+  });
+}
+
+void Replica::sample() {
+  auto& samples = outcome_.samples[static_cast<std::size_t>(number_)];
+  const Sample next{now_, static_cast<std::int32_t>(scheduler_.running()),
+                    static_cast<std::int32_t>(scheduler_.waiting().size()), scheduler_.blocks().used()};
+  // As many as a picture has room for, at equal distances of events: every other goes when there are more.
+  constexpr std::size_t kMost = 4096;
+  if (skip_ > 0) {
+    --skip_;
+    return;
+  }
+  samples.push_back(next);
+  skip_ = stride_ - 1;
+  if (samples.size() < kMost) return;
+  for (std::size_t i = 0; 2 * i < samples.size(); ++i) samples[i] = samples[2 * i];
+  samples.resize((samples.size() + 1) / 2);
+  stride_ *= 2;
+}
+
+}  // namespace orrery::serving

@@ -1,0 +1,158 @@
+// Who runs: requests that wait, prompts that are being computed, sequences that decode, and the cache that they share.
+// All that decode do so in every iteration that decodes at all, so that each gains a token: a sequence's place in time
+// is a count of such iterations, and only joining and leaving touch it.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <queue>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "workloads/runs/serving/kv_blocks.h"
+#include "workloads/runs/serving/step_times.h"
+#include "workloads/runs/serving/trace.h"
+
+namespace orrery::serving {
+
+struct Batching;
+
+/// What a replica's engine may hold.
+struct Limits {
+  std::int64_t sequences = 256;        // under way at a time
+  std::int64_t batched_tokens = 8192;  // of an iteration
+  std::int64_t blocks = 1, block_tokens = 16;
+  bool chunked_prefill = true, prefix_caching = true;
+  const Batching* batching = nullptr;
+};
+
+struct Sequence {
+  std::int32_t prompt = 0;               // tokens to compute ahead of its next: the prompt, and what a preemption lost
+  std::int32_t computed = 0;             // of these
+  std::int32_t generated = 0;            // as of `joined`
+  std::int32_t held = 0;                 // blocks of content
+  std::int64_t joined = 0, leaves = 0;   // iterations that decode, done when it began to and when it is through
+  std::int32_t before = -1, after = -1;  // neighbours by admission
+  std::int32_t admissions = 0;
+  bool running = false, decoding = false;
+};
+
+/// Part of a prompt in an iteration.
+struct Chunk {
+  std::int32_t sequence = 0;
+  std::int64_t fresh = 0;
+};
+
+/// What the next iteration does.
+struct Plan {
+  bool decodes = true;
+  std::vector<Chunk> chunks;
+};
+
+class Scheduler {
+ public:
+  /// `sequences`: one for each request, which the schedulers of a fleet share.
+  Scheduler(const Trace& trace, const Limits& limits, std::vector<Sequence>& sequences);
+
+  const Limits& limits() const { return limits_; }
+  const KvBlocks& blocks() const { return blocks_; }
+  const Sequence& sequence(std::int32_t id) const { return sequences_[static_cast<std::size_t>(id)]; }
+  const Request& request(std::int32_t id) const { return trace_.requests[static_cast<std::size_t>(id)]; }
+  const std::deque<std::int32_t>& waiting() const { return waiting_; }
+  const std::vector<std::int32_t>& prefilling() const { return prefilling_; }
+  std::int64_t decoding() const { return decoding_; }
+  std::int64_t keys() const { return keys_; }    // that the next decoding iteration sees
+  std::int64_t steps() const { return steps_; }  // decoding iterations done
+  std::int64_t running() const { return running_; }
+
+  /// Blocks that the next decoding iteration, or so many of them, take.
+  std::int64_t blocks_of_steps(std::int64_t steps) const;
+  /// Decoding iterations that the free blocks are enough for.
+  std::int64_t steps_of_blocks() const;
+  /// Those until the first sequence is through; there must be one.
+  std::int64_t steps_to_end();
+  /// Blocks that a chunk of a sequence takes.
+  std::int64_t blocks_of_chunk(std::int32_t id, std::int64_t fresh) const;
+  /// Blocks that those that run may still take until their ends.
+  std::int64_t promised_blocks() const { return promised_; }
+  /// Most blocks that it can come to hold.
+  std::int64_t blocks_at_end(std::int32_t id) const;
+
+  // What policies do.
+  /// The first that waits begins to run, on what the cache has of its prompt. A policy says how much it computes.
+  std::int32_t admit();
+  /// Tokens of the first that waits which the cache has, and blocks that holding them takes of the free ones.
+  struct Found {
+    std::int64_t contents = 0, tokens = 0, blocks = 0;
+  };
+  Found found() const;
+  /// Blocks of a chunk of the first that waits.
+  std::int64_t blocks_to_begin(const Found& found, std::int64_t fresh) const;
+  void add_chunk(Plan& plan, std::int32_t id, std::int64_t fresh);
+  /// The sequence that began to run last goes back to the head of those that wait, and loses what it has computed.
+  std::int32_t preempt();
+  /// Preempts until all that decode have room for a token more; whether any was.
+  bool make_room();
+
+  // What the replica does.
+  /// A request comes, and waits.
+  void wait(std::int32_t id);
+  void do_steps(std::int64_t steps);
+  /// A chunk is through; whether its prompt is, so that it has a token.
+  bool finish_chunk(const Chunk& chunk);
+  /// Takes out the sequences that the last decoding iteration finished.
+  template <class F>
+  void each_finished(F&& finished) {
+    while (!ends_.empty() && ends_.top().at <= steps_) {
+      const End end = ends_.top();
+      ends_.pop();
+      if (!holds(end)) continue;
+      leave(end.sequence);
+      finished(end.sequence);
+    }
+  }
+  /// A sequence of one token, at its end with its prompt.
+  void leave(std::int32_t id);
+
+  /// Those that were thrown out since the last call.
+  std::vector<std::int32_t> take_preempted() { return std::exchange(preempted_, {}); }
+  std::int64_t prompt_tokens() const { return prompt_tokens_; }
+  std::int64_t found_tokens() const { return found_tokens_; }
+  /// Sequences in the order in which they began to run: the last.
+  std::int32_t newest() const { return newest_; }
+
+ private:
+  struct End {
+    std::int64_t at;
+    std::int32_t sequence, admission;
+    bool operator<(const End& other) const {
+      return at != other.at ? at > other.at : sequence > other.sequence;  // the earliest on top
+    }
+  };
+  bool holds(const End& end) const {
+    const Sequence& s = sequence(end.sequence);
+    return s.decoding && s.admissions == end.admission;
+  }
+  Sequence& at(std::int32_t id) { return sequences_[static_cast<std::size_t>(id)]; }
+  std::int64_t visible(const Sequence& s) const { return s.prompt + 1 + steps_ - s.joined; }
+  std::size_t phase(const Sequence& s) const;
+  void begin_decoding(std::int32_t id);
+  void stop(std::int32_t id);
+
+  const Trace& trace_;
+  Limits limits_;
+  KvBlocks blocks_;
+  std::vector<Sequence>& sequences_;
+  std::deque<std::int32_t> waiting_;
+  std::vector<std::int32_t> prefilling_;  // by admission
+  std::priority_queue<End> ends_;
+  std::vector<std::int64_t> phases_;  // sequences that decode, by (keys that one sees - steps done) mod block
+  std::int64_t decoding_ = 0, keys_ = 0, steps_ = 0, running_ = 0;
+  std::int32_t newest_ = -1, oldest_ = -1;
+  std::int64_t promised_ = 0;
+  std::vector<std::int32_t> preempted_;
+  std::int64_t prompt_tokens_ = 0, found_tokens_ = 0;
+};
+
+}  // namespace orrery::serving

@@ -1,0 +1,87 @@
+// Dealing out.
+#include "workloads/runs/serving/serve.h"
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "sim/error.h"
+#include "workloads/runs/serving/replica.h"
+
+namespace orrery::serving {
+
+std::string_view name_of(Router router) {
+  static constexpr std::array<std::string_view, 3> kNames{"round_robin", "least_loaded", "prefix_aware"};
+  return kNames[static_cast<std::size_t>(router)];
+}
+
+namespace {
+
+using Replicas = std::vector<std::unique_ptr<Replica>>;
+
+/// The number of the replica that the request goes to at its arrival.
+std::size_t chosen(const Trace& trace, const Fleet& fleet, Replicas& replicas, std::size_t request) {
+  if (fleet.router == Router::round_robin) return request % replicas.size();
+  const Request& r = trace.requests[request];
+  std::size_t best = 0;
+  std::int64_t best_found = -1, best_load = 0;
+  for (std::size_t i = 0; i < replicas.size(); ++i) {
+    replicas[i]->run(r.arrival);
+    const std::int64_t load = replicas[i]->under_way();
+    const std::int64_t found = fleet.router == Router::prefix_aware && fleet.limits.prefix_caching
+                                   ? replicas[i]->scheduler().blocks().found(trace.contents_of(r))
+                                   : 0;
+    if (found > best_found || (found == best_found && load < best_load)) {
+      best = i;
+      best_found = found;
+      best_load = load;
+    }
+  }
+  return best;
+}
+
+void run_closed(const Trace& trace, Replicas& replicas, std::vector<ClosedLoop>& loops) {
+  const auto count = static_cast<std::int32_t>(trace.requests.size());
+  const auto parts = static_cast<std::int32_t>(replicas.size());
+  for (std::int32_t i = 0; i < parts; ++i) {
+    const std::int32_t from = static_cast<std::int32_t>(static_cast<std::int64_t>(count) * i / parts);
+    const std::int32_t until = static_cast<std::int32_t>(static_cast<std::int64_t>(count) * (i + 1) / parts);
+    const std::int64_t share = trace.concurrency * (i + 1) / parts - trace.concurrency * i / parts;
+    const auto first = static_cast<std::int32_t>(std::min<std::int64_t>(until, from + share));
+    loops[static_cast<std::size_t>(i)] = {first, until};
+    for (std::int32_t request = from; request < first; ++request)
+      replicas[static_cast<std::size_t>(i)]->add(request, 0);
+    replicas[static_cast<std::size_t>(i)]->run(kNever);
+  }
+}
+
+}  // namespace
+
+Outcome serve(const Trace& trace, const Fleet& fleet, StepTimes& times) {
+  SIM_CHECK(fleet.limits.batching != nullptr, "a fleet without a policy");
+  Outcome outcome;
+  outcome.requests.resize(trace.requests.size());
+  outcome.samples.resize(static_cast<std::size_t>(fleet.replicas));
+  std::vector<ClosedLoop> loops(static_cast<std::size_t>(fleet.replicas));
+  const bool closed = trace.concurrency > 0;
+  std::vector<Sequence> sequences(trace.requests.size());
+  Replicas replicas;
+  for (std::int64_t i = 0; i < fleet.replicas; ++i)
+    replicas.push_back(std::make_unique<Replica>(trace, fleet.limits, times, sequences, outcome,
+                                                 static_cast<std::int32_t>(i),
+                                                 closed ? &loops[static_cast<std::size_t>(i)] : nullptr));
+  if (closed) {
+    run_closed(trace, replicas, loops);
+  } else {
+    for (std::size_t i = 0; i < trace.requests.size(); ++i)
+      replicas[chosen(trace, fleet, replicas, i)]->add(static_cast<std::int32_t>(i), trace.requests[i].arrival);
+    for (auto& replica : replicas) replica->run(kNever);
+  }
+  for (const auto& replica : replicas) {
+    outcome.prompt_tokens += replica->scheduler().prompt_tokens();
+    outcome.found_tokens += replica->scheduler().found_tokens();
+  }
+  return outcome;
+}
+
+}  // namespace orrery::serving

@@ -1,0 +1,30 @@
+// How much of a device an inference engine has left for the cache: what memory_utilization gives it, less weights, what
+// its largest iteration keeps while it runs, what captured graphs and libraries hold. Engines find it by running that
+// iteration; nothing here is read from a log.
+#pragma once
+
+#include <cstdint>
+
+#include "workloads/step/iteration_times.h"
+
+namespace orrery::workloads {
+
+struct ServingLimits {
+  std::int64_t max_sequences = 256, max_batched_tokens = 8192, block_tokens = 16;
+  double memory_utilization = 0.9;
+};
+
+/// Bytes on the fullest GPU.
+struct ServingMemory {
+  double total = 0, given = 0;  // of the device; what the engine takes of it
+  double weights = 0, activations = 0, sampler = 0, reserve = 0, graphs = 0;
+  double cache = 0;  // what is left; less than 0: weights do not fit
+  double bytes_per_block = 0;
+  std::int64_t blocks = 0;  // of an attention group
+  double held() const { return weights + activations + sampler + reserve + graphs; }
+};
+
+ServingMemory serving_memory(const ServedReplica& replica, const ServedPass& pass, double device_bytes,
+                             const ServingLimits& limits);
+
+}  // namespace orrery::workloads
