@@ -1,4 +1,5 @@
-// How many requests of 250 tokens a second does one replica's loop go through? Iterations come from a table, as in a run.
+// How many requests of 250 tokens a second does one replica's loop go through? Iterations come from a table, as in a
+// run.
 #include <benchmark/benchmark.h>
 
 #include <string>

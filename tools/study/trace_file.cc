@@ -1,3 +1,4 @@
+// Traces of requests in the forms that are published. See trace_file.h.
 #include "tools/study/trace_file.h"
 
 #include <fmt/format.h>
@@ -12,6 +13,7 @@
 #include <optional>
 
 #include "sim/error.h"
+#include "tools/import/parse_json.h"
 #include "tools/study/table_file.h"
 
 namespace orrery::tools {
@@ -133,7 +135,7 @@ std::vector<TraceRow> rows_of_lines(const std::string& file, const std::string& 
     from = end + 1;
     if (one.find_first_not_of(" \t\r") == std::string::npos) continue;
     try {
-      const nlohmann::json json = nlohmann::json::parse(one);
+      const nlohmann::json json = parse_json(one);
       TraceRow row;
       row.at = json.at("timestamp").get<double>() / 1000;
       row.input = json.at("input_length").get<double>();
@@ -141,6 +143,9 @@ std::vector<TraceRow> rows_of_lines(const std::string& file, const std::string& 
       if (json.contains("hash_ids")) row.contents = json["hash_ids"].get<std::vector<std::int64_t>>();
       check_row(file, line, row);
       rows.push_back(std::move(row));
+    } catch (const JsonProblem& problem) {
+      throw sim::UserError(sim::Place{file, line, static_cast<int>(problem.at) + 1}, "request",
+                           problem.got + ", expected an object in JSON");
     } catch (const nlohmann::json::exception&) {
       throw sim::UserError(sim::Place{file, line, 1}, "request",
                            "expected an object of timestamp, input_length, output_length and hash_ids");
@@ -169,6 +174,15 @@ std::vector<TraceRow> rows_of_bench(const std::string& file, const nlohmann::jso
   }
 }
 
+/// Null where the text is more than one document: a line each.
+nlohmann::json whole_document(const std::string& text) {
+  try {
+    return parse_json(text);
+  } catch (const JsonProblem&) {
+    return {};
+  }
+}
+
 }  // namespace
 
 Trace read_trace(const std::string& file, double time_scale, std::int64_t most) {
@@ -176,9 +190,8 @@ Trace read_trace(const std::string& file, double time_scale, std::int64_t most) 
   const std::size_t begin = text.find_first_not_of(" \t\r\n");
   std::vector<TraceRow> rows;
   if (begin != std::string::npos && text[begin] == '{') {
-    const nlohmann::json whole = nlohmann::json::parse(text, nullptr, false);
-    rows =
-        !whole.is_discarded() && whole.contains("input_lens") ? rows_of_bench(file, whole) : rows_of_lines(file, text);
+    const nlohmann::json whole = whole_document(text);
+    rows = whole.contains("input_lens") ? rows_of_bench(file, whole) : rows_of_lines(file, text);
   } else {
     rows = rows_of_table(file, text);
   }
