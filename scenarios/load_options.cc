@@ -192,6 +192,8 @@ void load_recompute(const Settings& document, const std::vector<std::string>& ki
     for (const auto& [known, part] : kParts) {
       if (known == name) parts.*part = true;
     }
+    // In blocks of a mixture, of which every operation but products and exchanges runs again.
+    if (parts.every_second_product && job.model.experts.any()) parts.norms = true;
   }
 }
 

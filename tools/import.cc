@@ -159,6 +159,25 @@ CommandOptions declare_topology_import(CommandOptions app, const std::shared_ptr
   return topology;
 }
 
+/// `kind`: of the subcommand; empty: what the file says. `overrides`: of a recipe.
+int import_file(std::string kind, ImportOptions& options, const std::vector<std::string>& overrides) {
+  if (!options.out.empty()) check_writable(options.out);
+  if (kind.empty()) {
+    if (options.file.empty())
+      throw UserError(
+          "orrery: import: got no file, expected one, as in orrery import config.json; orrery import --help "
+          "lists what is read");
+    kind = import_kind(options.file);
+    if (options.recipe_gpus > 0) options.gpus = options.recipe_gpus;
+    if (kind == "megatron") options.arguments = {options.file};
+  }
+  if (kind == "topology") {
+    write_text(import_topology(options.file, options.cluster), options);
+    return static_cast<int>(kDone);
+  }
+  return write_draft(draft_or_hint(kind, options, overrides), options);
+}
+
 }  // namespace
 
 Action declare_import(CommandOptions app) {
@@ -241,26 +260,12 @@ Action declare_import(CommandOptions app) {
                                                                   {"mllog", mllog},
                                                                   {"topology", topology}};
   return [options, kinds, megatron, bridge] {
-    if (!options->out.empty()) check_writable(options->out);
     std::string kind;
     for (const auto& [name, sub] : kinds) {
       if (sub.parsed()) kind = name;
     }
     options->arguments = megatron.remaining();
-    if (kind.empty()) {
-      if (options->file.empty())
-        throw UserError(
-            "orrery: import: got no file, expected one, as in orrery import config.json; orrery import --help "
-            "lists what is read");
-      kind = import_kind(options->file);
-      if (options->recipe_gpus > 0) options->gpus = options->recipe_gpus;
-      if (kind == "megatron") options->arguments = {options->file};
-    }
-    if (kind == "topology") {
-      write_text(import_topology(options->file, options->cluster), *options);
-      return static_cast<int>(kDone);
-    }
-    return write_draft(draft_or_hint(kind, *options, bridge.remaining()), *options);
+    return import_file(kind, *options, bridge.remaining());
   };
 }
 

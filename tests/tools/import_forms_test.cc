@@ -266,13 +266,16 @@ TEST_CASE("config.json of 2026: counts as their cards state them") {
   };
   // Qwen3-VL's text models are Qwen 3's (their cards: 8.2 and 30.5 billion); tie_word_embeddings stands outside.
   CHECK(parameters(R"({"model_type": "qwen3_vl", "text_config": {"model_type": "qwen3_vl_text", "hidden_size": 4096,
-    "intermediate_size": 12288, "num_hidden_layers": 36, "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128,
+    "intermediate_size": 12288, "num_hidden_layers": 36, "num_attention_heads": 32,
+    "num_key_value_heads": 8, "head_dim": 128,
     "vocab_size": 151936, "max_position_embeddings": 4096}, "tie_word_embeddings": false})") ==
         Approx(8.19e9).epsilon(0.005));
   CHECK(parameters(
             R"({"model_type": "qwen3_vl_moe", "text_config": {"model_type": "qwen3_vl_moe_text", "hidden_size": 2048,
-    "intermediate_size": 6144, "moe_intermediate_size": 768, "num_experts": 128, "num_experts_per_tok": 8, "num_hidden_layers": 48,
-    "num_attention_heads": 32, "num_key_value_heads": 4, "head_dim": 128, "vocab_size": 151936, "max_position_embeddings": 4096},
+    "intermediate_size": 6144, "moe_intermediate_size": 768, "num_experts": 128, "num_experts_per_tok": 8,
+    "num_hidden_layers": 48,
+    "num_attention_heads": 32, "num_key_value_heads": 4, "head_dim": 128, "vocab_size": 151936,
+    "max_position_embeddings": 4096},
     "tie_word_embeddings": false})") == Approx(30.5e9).epsilon(0.005));
   // MiMo-7B: 36 layers of Qwen 2's kind with biases of q, k and v, and one that predicts a further token: 7.62 billion
   // of the layers and both ends (36 x (41.9 + 135.3) M + 2 x 621 M), one block and a projection of 2 x 4096^2 more.
@@ -288,12 +291,14 @@ TEST_CASE("config.json of 2026: counts as their cards state them") {
   CHECK(
       parameters(
           R"({"model_type": "glm4_moe", "hidden_size": 4096, "intermediate_size": 10944, "moe_intermediate_size": 1408,
-    "n_routed_experts": 128, "n_shared_experts": 1, "num_experts_per_tok": 8, "first_k_dense_replace": 1, "num_hidden_layers": 46,
+    "n_routed_experts": 128, "n_shared_experts": 1, "num_experts_per_tok": 8, "first_k_dense_replace": 1,
+    "num_hidden_layers": 46,
     "num_attention_heads": 96, "num_key_value_heads": 8, "head_dim": 128, "vocab_size": 151552, "attention_bias": true,
     "max_position_embeddings": 4096, "tie_word_embeddings": false})") == Approx(106e9).epsilon(0.02));
   CHECK(parameters(
             R"({"model_type": "minimax_m2", "hidden_size": 3072, "intermediate_size": 1536, "num_local_experts": 256,
-    "num_experts_per_tok": 8, "num_hidden_layers": 62, "num_attention_heads": 48, "num_key_value_heads": 8, "head_dim": 128,
+    "num_experts_per_tok": 8, "num_hidden_layers": 62, "num_attention_heads": 48, "num_key_value_heads": 8,
+    "head_dim": 128,
     "vocab_size": 200064, "max_position_embeddings": 4096, "tie_word_embeddings": false, "use_mtp": false})") ==
         Approx(230e9).epsilon(0.02));
 }

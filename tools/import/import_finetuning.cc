@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
+#include <set>
 
 #include "scenarios/scenario.h"
 #include "sim/error.h"
@@ -142,6 +143,72 @@ void take_trainer_optimizer(Sections& config, Draft& draft) {
     draft.first(fmt::format("optimizer {}: simulated as adam with states in fp32, which are larger", name));
 }
 
+/// Keys of data, files, schedules and logs.
+const std::set<std::string> kNoWork{"datasets",
+                                    "dataset",
+                                    "dataset_dir",
+                                    "template",
+                                    "val_set_size",
+                                    "output_dir",
+                                    "overwrite_output_dir",
+                                    "overwrite_cache",
+                                    "learning_rate",
+                                    "lr_scheduler",
+                                    "lr_scheduler_type",
+                                    "warmup_steps",
+                                    "warmup_ratio",
+                                    "weight_decay",
+                                    "num_epochs",
+                                    "num_train_epochs",
+                                    "max_steps",
+                                    "max_samples",
+                                    "logging_steps",
+                                    "save_steps",
+                                    "saves_per_epoch",
+                                    "evals_per_epoch",
+                                    "eval_steps",
+                                    "eval_strategy",
+                                    "plot_loss",
+                                    "report_to",
+                                    "wandb_project",
+                                    "wandb_entity",
+                                    "wandb_watch",
+                                    "wandb_name",
+                                    "wandb_log_model",
+                                    "special_tokens",
+                                    "tokenizer_type",
+                                    "model_type",
+                                    "trust_remote_code",
+                                    "lora_alpha",
+                                    "lora_dropout",
+                                    "train_on_inputs",
+                                    "group_by_length",
+                                    "resume_from_checkpoint",
+                                    "seed",
+                                    "stage",
+                                    "do_train",
+                                    "preprocessing_num_workers",
+                                    "dataloader_num_workers",
+                                    "ddp_timeout",
+                                    "save_only_model",
+                                    "strict",
+                                    "lora_model_dir",
+                                    "dataset_prepared_path",
+                                    "tf32",
+                                    "gradient_checkpointing_kwargs",
+                                    "early_stopping_patience",
+                                    "local_rank",
+                                    "debug",
+                                    "chat_template",
+                                    "hub_model_id",
+                                    "max_grad_norm",
+                                    "adam_beta1",
+                                    "adam_beta2",
+                                    "adam_epsilon",
+                                    "pad_to_sequence_len",
+                                    "is_llama_derived_model",
+                                    "xformers_attention"};
+
 Draft import_trainer(const std::string& file, const TrainerKeys& keys, const char* name, std::int64_t gpus,
                      const std::vector<std::string>& sets) {
   read_text(file);
@@ -164,7 +231,11 @@ Draft import_trainer(const std::string& file, const TrainerKeys& keys, const cha
   draft.set("batch.global", micro * steps * gpus);
   const Settings* half = config.find("fp16");
   draft.set("precision", std::string(half != nullptr && half->is_scalar() && half->text() == "true" ? "fp16" : "bf16"));
-  config.find("bf16");
+  const Settings* brain = config.find("bf16");
+  if (brain != nullptr && brain->is_scalar() && brain->text() != "true" && brain->text() != "auto" &&
+      brain->text() != "full")
+    draft.first(fmt::format("bf16: {}: what is trained in fp32 is not modelled; --set precision=NAME for another",
+                            brain->text()));
   const Settings* again = config.any({"gradient_checkpointing", "disable_gradient_checkpointing"});
   const bool off = config.flag({"disable_gradient_checkpointing"}, false);
   const bool factory =
@@ -175,72 +246,7 @@ Draft import_trainer(const std::string& file, const TrainerKeys& keys, const cha
   if (flash != nullptr && flash->is_scalar() && flash->text() != "false" && flash->text() != "disabled")
     draft.set("attention", std::string("flash"));
   take_trainer_optimizer(config, draft);
-  config.remark_on_the_rest(draft,
-                            {"datasets",
-                             "dataset",
-                             "dataset_dir",
-                             "template",
-                             "val_set_size",
-                             "output_dir",
-                             "overwrite_output_dir",
-                             "overwrite_cache",
-                             "learning_rate",
-                             "lr_scheduler",
-                             "lr_scheduler_type",
-                             "warmup_steps",
-                             "warmup_ratio",
-                             "weight_decay",
-                             "num_epochs",
-                             "num_train_epochs",
-                             "max_steps",
-                             "max_samples",
-                             "logging_steps",
-                             "save_steps",
-                             "saves_per_epoch",
-                             "evals_per_epoch",
-                             "eval_steps",
-                             "eval_strategy",
-                             "plot_loss",
-                             "report_to",
-                             "wandb_project",
-                             "wandb_entity",
-                             "wandb_watch",
-                             "wandb_name",
-                             "wandb_log_model",
-                             "special_tokens",
-                             "tokenizer_type",
-                             "model_type",
-                             "trust_remote_code",
-                             "lora_alpha",
-                             "lora_dropout",
-                             "train_on_inputs",
-                             "group_by_length",
-                             "resume_from_checkpoint",
-                             "seed",
-                             "stage",
-                             "do_train",
-                             "preprocessing_num_workers",
-                             "dataloader_num_workers",
-                             "ddp_timeout",
-                             "save_only_model",
-                             "strict",
-                             "lora_model_dir",
-                             "dataset_prepared_path",
-                             "tf32",
-                             "gradient_checkpointing_kwargs",
-                             "early_stopping_patience",
-                             "local_rank",
-                             "debug",
-                             "chat_template",
-                             "hub_model_id",
-                             "max_grad_norm",
-                             "adam_beta1",
-                             "adam_beta2",
-                             "adam_epsilon",
-                             "pad_to_sequence_len",
-                             "is_llama_derived_model",
-                             "xformers_attention"},
-                            "changes no work of a step that is modelled");
+  config.remark_on_the_rest(draft, kNoWork, "changes no work of a step that is modelled");
   return draft;
 }
 

@@ -6,16 +6,17 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <charconv>
 #include <filesystem>
 #include <list>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <sstream>
 
 #include "scenarios/library.h"
 #include "tools/import/import.h"
+#include "tools/import/launch_ways.h"
 #include "tools/import/megatron_flags.h"
 #include "workloads/schedules/schedule.h"
 
@@ -98,8 +99,24 @@ class Launch {
   }
   std::int64_t need(const std::string& name) {
     const std::optional<std::int64_t> given = count(name);
-    if (!given) throw UserError(line_.place, "--" + name, "is not given, and Megatron-LM has no default for it");
-    return *given;
+    if (given) return *given;
+    // What says layers by another name is a model of another family.
+    constexpr std::array<std::pair<const char*, const char*>, 3> kOthers{
+        {{"hybrid-layer-pattern", "layers of Mamba among those of attention"},
+         {"hybrid-override-pattern", "layers of Mamba among those of attention"},
+         {"encoder-num-layers", "an encoder beside a decoder"}}};
+    for (const auto& [flag, what] : kOthers) {
+      if (find(flag) != nullptr)
+        refuse(flag,
+               fmt::format("got {}, expected a decoder of attention and MLPs or experts, with --num-layers", what));
+    }
+    const bool some = std::any_of(line_.options.begin(), line_.options.end(), [](const LaunchOption& each) {
+      return each.name == "hidden-size" || each.name == "seq-length" || each.name == "micro-batch-size";
+    });
+    throw UserError(line_.place, "--" + name,
+                    some ? "is not given, and Megatron-LM has no default for it"
+                         : "is not given, nor is any size of a model: no training of Megatron-LM's is started here, or "
+                           "its arguments stand in another file");
   }
   Place place(const std::string& name) const {
     const auto found = options_.find(name);
@@ -296,38 +313,6 @@ void take_latent(Launch& launch, Draft& draft) {
   size("qk-head-dim", "model.qk_nope_dim", 128);
   size("qk-pos-emb-head-dim", "model.qk_rope_dim", 64);
   size("v-head-dim", "model.v_dim", 128);
-}
-
-/// The layers of a pattern as Python reads it, ([0]*3+[1]*58) or [0, 1, 1]: lists of 0 and 1, repeated and joined.
-/// Nothing where it is anything else, or has more than `most` layers.
-std::optional<std::vector<bool>> layers_of(const std::string& pattern, std::size_t most) {
-  std::string text;
-  for (const char c : pattern) {
-    if (std::isspace(static_cast<unsigned char>(c)) == 0) text += c;
-  }
-  if (text.starts_with("(") && text.ends_with(")")) text = text.substr(1, text.size() - 2);
-  std::vector<bool> layers;
-  for (std::size_t at = 0;; ++at) {  // a list, how often, and a plus sign unless it is the last
-    if (at >= text.size() || text[at] != '[') return std::nullopt;
-    std::vector<bool> list;
-    do {
-      if (at + 2 >= text.size() || (text[at + 1] != '0' && text[at + 1] != '1')) return std::nullopt;
-      list.push_back(text[at + 1] == '1');
-      at += 2;
-    } while (text[at] == ',');
-    if (text[at++] != ']') return std::nullopt;
-    std::size_t times = 1;
-    if (at < text.size() && text[at] == '*') {
-      const char *begin = text.data() + at + 1, *end = text.data() + text.size();
-      const auto [behind, error] = std::from_chars(begin, end, times);
-      if (error != std::errc{} || times > most) return std::nullopt;
-      at = static_cast<std::size_t>(behind - text.data());
-    }
-    if (layers.size() + times * list.size() > most) return std::nullopt;
-    for (std::size_t i = 0; i < times; ++i) layers.insert(layers.end(), list.begin(), list.end());
-    if (at == text.size()) return layers;
-    if (text[at] != '+') return std::nullopt;
-  }
 }
 
 /// Which layers have experts: one in so many, or a list, of which dense first layers are modelled.
@@ -527,6 +512,17 @@ void take_layout(Launch& launch, Draft& draft) {
   if (!gpus) {
     gpus = tensor * stages * context;
     draft.assumed("cluster.gpus", fmt::format("{}, one replica: the launch line names no number of nodes", *gpus));
+  }
+  const bool mixture = launch.find("num-experts") != nullptr && expert.value_or(1) <= kMostRanks;
+  const std::int64_t replica = tensor * stages * context,
+                     of_experts = mixture ? stages * expert.value_or(1) * expert_tensor.value_or(tensor) : 1;
+  const std::int64_t least = replica <= kMostRanks && of_experts <= kMostRanks ? std::lcm(replica, of_experts) : 0;
+  if (!said && *gpus < least && least <= kMostRanks) {
+    draft.first(
+        fmt::format("cluster.gpus: {}, the fewest for its layout: the {} that are started are too few; --set "
+                    "cluster.gpus=N for more",
+                    least, *gpus));
+    gpus = least;
   }
   draft.set("cluster.device", std::string("h100-sxm-80gb"));
   draft.assumed("cluster.device", "h100-sxm-80gb; --set cluster.device=NAME, cluster.fabric=NAME for another machine");
@@ -748,52 +744,6 @@ struct Way {
   std::optional<Draft> draft;
   std::string outcome;  // the scenario, or the complaint
 };
-
-/// The first condition that two ways take otherwise.
-const ShellDecision* parting(const LaunchLine& a, const LaunchLine& b) {
-  for (const ShellDecision& each : a.decisions) {
-    const bool shared = std::any_of(b.decisions.begin(), b.decisions.end(), [&](const ShellDecision& other) {
-      return other.place.line == each.place.line && other.place.column == each.place.column &&
-             other.condition == each.condition && other.holds == each.holds;
-    });
-    if (!shared) return &each;
-  }
-  return b.decisions.empty() ? nullptr : &b.decisions.front();
-}
-
-/// The lines in which two outcomes differ, a few of them.
-std::string difference(const std::string& a, const std::string& b) {
-  std::istringstream one(a), two(b);
-  std::set<std::string> left, right;
-  for (std::string line; std::getline(one, line);) left.insert(line);
-  for (std::string line; std::getline(two, line);) right.insert(line);
-  std::vector<std::string> differing;
-  const auto add = [&](const std::set<std::string>& these, const std::set<std::string>& those) {
-    for (const std::string& line : these) {
-      const std::size_t begin = line.find_first_not_of(' ');
-      if (!those.contains(line) && begin != std::string::npos && differing.size() < 4)
-        differing.push_back(line.substr(begin));
-    }
-  };
-  add(left, right);
-  add(right, left);
-  return fmt::format("{}", fmt::join(differing, "; "));
-}
-
-std::string how_to_say(const ShellDecision& decision) {
-  std::vector<std::string> ways;
-  for (const std::string& name : decision.variables) {
-    if (name.starts_with("$")) continue;
-    const bool argument = name == "#" || std::isdigit(static_cast<unsigned char>(name[0])) != 0;
-    ways.push_back(argument ? "-- ARGUMENT... behind the file" : fmt::format("--env {}=VALUE", name));
-  }
-  return ways.empty() ? "the branch that is meant alone in the file" : fmt::format("{}", fmt::join(ways, " and "));
-}
-
-bool as_usual(const LaunchLine& line) {
-  return std::all_of(line.decisions.begin(), line.decisions.end(),
-                     [](const ShellDecision& each) { return !each.usual || *each.usual == each.holds; });
-}
 
 }  // namespace
 

@@ -205,7 +205,8 @@ void take_adapter(const Log& log, Draft& draft, const std::string& benchmark) {
   if (!said)
     draft.assumed("finetune.rank", fmt::format("{}, that of the benchmark: the log says none", kRankOfBenchmark));
   draft.assumed("sequences",
-                "packed to the full length, as the benchmark's data are; --set batch.document_tokens=N for shorter documents");
+                "packed to the full length, as the benchmark's data are; --set batch.document_tokens=N for shorter "
+                "documents");
 }
 
 std::int64_t set_number(const std::vector<std::string>& sets, const std::string& key) {

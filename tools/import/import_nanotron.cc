@@ -107,6 +107,9 @@ Draft import_nanotron(const std::string& file) {
   draft.set("batch.micro", micro);
   draft.set("batch.global", micro * steps * data);
   const std::int64_t stage = config.count({"optimizer.zero_stage"}, 0, 0);
+  if (stage > 1)
+    config.find("optimizer.zero_stage")
+        ->fail(fmt::format("got {}, expected 0 or 1, the stages that nanotron has", stage));
   draft.set("parallelism.sharding", std::string(stage >= 1 ? "optimizer" : "none"));
   const std::string type = config.word({"model.dtype"}, "bfloat16");
   if (type != "bfloat16" && type != "float16")

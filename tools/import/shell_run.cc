@@ -10,6 +10,7 @@
 
 #include "tools/import/shell_expansion.h"
 #include "tools/import/shell_test.h"
+#include "tools/import/shell_ways.h"
 
 namespace orrery::tools {
 
@@ -25,45 +26,6 @@ constexpr int kMostRounds = 1000;    // of a loop
 constexpr int kDeepestCall = 32;     // functions, scripts within scripts
 constexpr std::size_t kMostWays = 64;
 
-bool same(const ShellState& a, const ShellState& b) {
-  const auto equal = [](const auto& x, const auto& y) {
-    return x.first == y.first && (x.second == y.second || *x.second == *y.second);
-  };
-  const auto run = [](const ShellRun& x, const ShellRun& y) {
-    return x.words.size() == y.words.size() &&
-           std::equal(x.words.begin(), x.words.end(), y.words.begin(),
-                      [](const ShellField& u, const ShellField& v) { return u.text == v.text && u.known == v.known; });
-  };
-  return a.flow == b.flow && a.status == b.status && a.arguments == b.arguments && a.folder == b.folder &&
-         a.functions == b.functions && a.output == b.output && a.output_known == b.output_known &&
-         a.variables.size() == b.variables.size() && a.runs.size() == b.runs.size() &&
-         std::equal(a.variables.begin(), a.variables.end(), b.variables.begin(), equal) &&
-         std::equal(a.runs.begin(), a.runs.end(), b.runs.begin(), run);
-}
-
-bool decided_alike(const ShellDecision& a, const ShellDecision& b) {
-  return a.place.line == b.place.line && a.place.column == b.place.column && a.holds == b.holds &&
-         a.condition == b.condition;
-}
-
-/// Ways that have come to the same are one; what they decided otherwise made no difference.
-void merge(States& states) {
-  States kept;
-  for (ShellState& state : states) {
-    const auto found =
-        std::find_if(kept.begin(), kept.end(), [&](const ShellState& each) { return same(each, state); });
-    if (found == kept.end()) {
-      kept.push_back(std::move(state));
-      continue;
-    }
-    std::erase_if(found->decisions, [&](const ShellDecision& decision) {
-      return std::none_of(state.decisions.begin(), state.decisions.end(),
-                          [&](const ShellDecision& each) { return decided_alike(decision, each); });
-    });
-  }
-  states = std::move(kept);
-}
-
 class Shell : ShellExpansion {
  public:
   explicit Shell(const ShellGiven& given) : ShellExpansion(given) {}
@@ -74,7 +36,6 @@ class Shell : ShellExpansion {
     ShellState state;
     for (const auto& [name, value] : start) assign(name, text_at(value, first), state);
     state.script = file;
-    state.folder = std::filesystem::path(file).parent_path().string();
     state.arguments_known = given_.arguments_known;
     for (const std::string& argument : given_.arguments)
       state.arguments.push_back(text_at(argument, place_of({"--", 1, 1})));
@@ -85,44 +46,15 @@ class Shell : ShellExpansion {
     for (ShellState& each : states) each.flow = Flow::on;
     merge(states);
     ShellRuns all;
-    for (ShellState& each : states) all.ways.push_back(way(std::move(each)));
+    for (ShellState& each : states)
+      all.ways.push_back(
+          shell_way(std::move(each), given_.environment, [this](const ShellChar& c) { return place(c); }));
     all.unset.assign(unset_.begin(), unset_.end());
     all.remarks = std::move(remarks_);
     return all;
   }
 
  private:
-  ShellWay way(ShellState state) const {
-    ShellWay made;
-    made.runs = std::move(state.runs);
-    made.decisions = std::move(state.decisions);
-    for (const auto& [name, value] : state.variables) {
-      if (!value->array && value->items.size() == 1 && is_known(value->items[0]))
-        made.variables[name] = plain(value->items[0]);
-      ShellRun held;
-      for (const ShellText& item : value->items) {
-        ShellText word;
-        const auto flush = [&] {
-          if (!word.empty()) held.words.push_back({plain(word), place(word[0]), is_known(word)});
-          word.clear();
-        };
-        for (const ShellChar& c : item) {
-          if (c.known == Known::known && std::isspace(static_cast<unsigned char>(c.c)) != 0)
-            flush();
-          else
-            word.push_back(c);
-        }
-        flush();
-      }
-      const bool options = std::any_of(held.words.begin(), held.words.end(), [](const ShellField& each) {
-        return each.text.find("--") != std::string::npos;
-      });
-      if (options) made.held.push_back(std::move(held));
-    }
-    for (const auto& [name, value] : given_.environment) made.variables[name] = value;
-    return made;
-  }
-
   void remark(const sim::Place& at, const std::string& what) {
     const std::string line = fmt::format("line {}: {}", at.line, what);
     if (std::find(remarks_.begin(), remarks_.end(), line) == remarks_.end()) remarks_.push_back(line);
@@ -266,7 +198,7 @@ class Shell : ShellExpansion {
       case Kind::arithmetic: {
         const ShellText expression = joined(command.words.at(0), state);
         const auto value = is_known(expression) ? sum_of(plain(expression), state) : std::nullopt;
-        answer({value ? std::optional<bool>(*value != 0) : std::nullopt, std::nullopt}, names_in(command.source),
+        answer({value ? std::optional<bool>(*value != 0) : std::nullopt, std::nullopt}, shell_names_in(command.source),
                command, state);
         return {std::move(state)};
       }
@@ -313,24 +245,6 @@ class Shell : ShellExpansion {
 
   // Conditions.
 
-  static std::vector<std::string> names_in(const std::string& text) {
-    std::vector<std::string> names;
-    for (std::size_t at = text.find('$'); at != std::string::npos; at = text.find('$', at + 1)) {
-      std::size_t begin = at + 1;
-      if (begin < text.size() && text[begin] == '(') {
-        if (text.compare(begin, 2, "((") != 0) names.push_back(text.substr(at, text.find(')', at) - at + 1));
-        continue;
-      }
-      if (begin < text.size() && text[begin] == '{') ++begin;
-      std::size_t end = begin;
-      while (end < text.size() && (std::isalnum(static_cast<unsigned char>(text[end])) != 0 || text[end] == '_')) ++end;
-      if (end > begin) names.push_back(text.substr(begin, end - begin));
-      if (end < text.size() && end == begin && text[end] == '#') names.emplace_back("#");
-    }
-    std::sort(names.begin(), names.end());
-    names.erase(std::unique(names.begin(), names.end()), names.end());
-    return names;
-  }
   void answer(const ShellAnswer& answer, std::vector<std::string> names, const ShellCommand& command,
               ShellState& state) {
     state.tested = true;
@@ -350,7 +264,7 @@ class Shell : ShellExpansion {
       if (given_.environment.contains(name) || variable(name, state) != nullptr) return true;
       return std::nullopt;
     };
-    answer(shell_test(operands, patterns, sum, is_set), names_in(open), command, state);
+    answer(shell_test(operands, patterns, sum, is_set), shell_names_in(open), command, state);
   }
 
   States branch(const ShellCommand& command, ShellState state) {
@@ -404,8 +318,8 @@ class Shell : ShellExpansion {
         for (ShellState& each : run(clause.body, {std::move(state)})) done.push_back(std::move(each));
         return done;
       }
-      state.question = {command.place, fmt::format("{} {})", command.source, pattern), names_in(plain(word)), false,
-                        std::nullopt};
+      state.question = {command.place, fmt::format("{} {})", command.source, pattern), shell_names_in(plain(word)),
+                        false, std::nullopt};
       ShellState taken = decided(state, true);
       for (ShellState& each : run(clause.body, {std::move(taken)})) done.push_back(std::move(each));
       if (all) {
@@ -664,15 +578,8 @@ class Shell : ShellExpansion {
     const bool path = name == "dirname" || name == "basename" || name == "realpath" || name == "readlink";
     if (path && words.size() > 1 && std::all_of(words.begin(), words.end(), is_known)) {
       const bool suffix = name == "basename" && words.size() > 2;
-      std::string of = text(suffix ? 1 : words.size() - 1);
-      if (name == "dirname") {
-        of = std::filesystem::path(of).parent_path().string();
-        if (of.empty()) of = ".";
-      } else if (name == "basename") {
-        of = std::filesystem::path(of).filename().string();
-        if (suffix && of.ends_with(text(2))) of.resize(of.size() - text(2).size());
-      }
-      print(text_at(of, where), state, command.place);
+      print(text_at(path_word(name, text(suffix ? 1 : words.size() - 1), suffix ? text(2) : ""), where), state,
+            command.place);
       return worked(std::move(state));
     }
     if (name == "seq" && words.size() > 1 && words.size() < 5 && std::all_of(words.begin(), words.end(), is_known)) {
@@ -694,10 +601,7 @@ class Shell : ShellExpansion {
       for (const auto& here : command.here) print(joined(*here, state), state, command.place);
       return in_here(command, std::move(state));
     }
-    static const std::vector<std::string> kNothing{"mkdir", "sleep", "wait",   "ulimit", "trap",  "umask",
-                                                   "shopt", "rm",    "cp",     "mv",     "touch", "chmod",
-                                                   "date",  "hash",  "module", "alias"};
-    if (std::find(kNothing.begin(), kNothing.end(), name) != kNothing.end()) {
+    if (changes_no_launch(name)) {
       state.output_known = false;
       return worked(std::move(state));
     }
@@ -716,15 +620,6 @@ class Shell : ShellExpansion {
       state.variables[assignment.name] = empty;
       assign(assignment, state);
     }
-  }
-
-  ShellText with_spaces(const std::vector<ShellText>& words, std::size_t from) {
-    ShellText all;
-    for (std::size_t i = from; i < words.size(); ++i) {
-      if (i > from) all.push_back(text_at(" ", words[i].empty() ? ShellChar{} : words[i][0])[0]);
-      all.insert(all.end(), words[i].begin(), words[i].end());
-    }
-    return all;
   }
 
   /// A text as a script of its own, where it is one.

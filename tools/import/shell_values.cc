@@ -20,7 +20,10 @@ bool matches(const ShellText& text, const ShellText& pattern) {
   std::size_t t = 0, p = 0, star = std::string::npos, behind = 0, tries = 0;
   const auto one = [&](std::size_t& at, char c) {  // whether the pattern's next part takes a character
     const ShellChar& next = pattern[at];
-    if (!next.quoted && next.c == '?') return ++at, true;
+    if (!next.quoted && next.c == '?') {
+      ++at;
+      return true;
+    }
     if (!next.quoted && next.c == '[') {
       std::size_t i = at + 1;
       const bool negated = i < pattern.size() && (pattern[i].c == '!' || pattern[i].c == '^');

@@ -535,6 +535,12 @@ std::vector<StageMemory> stage_memory(const Job& job, const LayerSplit& split) {
 }
 
 namespace {
+/// What a pinned buffer takes: PyTorch's pinned allocator rounds each up to a power of two (aten/src/ATen/core/
+/// CachingHostAllocator.h), and of sizes that lie evenly between two powers the mean is 3/4 of what is taken. States,
+/// gradients and weights of an offload are pinned by default, or as its examples say (DeepSpeed's pin_memory, FSDP2's
+/// CPUOffloadPolicy, Megatron-Core's HybridDeviceOptimizer).
+constexpr double kPinned = 4.0 / 3;
+
 /// Ranks of a node, those of the fullest stages first, as many of a stage as it has.
 double host_need(const std::vector<StageMemory>& stages, const Machine& machine) {
   std::vector<double> of_rank;
@@ -546,7 +552,7 @@ double host_need(const std::vector<StageMemory>& stages, const Machine& machine)
   double need = 0;
   for (const double bytes : of_rank) {
     const std::int64_t ranks = std::min(left, of_stage);
-    need += real(ranks) * bytes;
+    need += real(ranks) * bytes * kPinned;
     left -= ranks;
   }
   return need;
