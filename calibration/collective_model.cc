@@ -28,6 +28,10 @@ double protocol_seconds(const Protocol& p, double hops, double wire, double rate
   return longer * std::pow(1 + std::pow(ratio, 1 / (1 + p.overlap)), 1 + p.overlap);
 }
 
+/// Each GPU sends its whole buffer, to be added up in the switches, and the part that it has the sum of to all others.
+double in_switch_bytes(double gpus, double bytes) { return (gpus + 1) / gpus * bytes; }
+constexpr double kInSwitchSteps = 2;
+
 }  // namespace
 
 double wire_bytes(CollectiveOp op, double gpus, double bytes) {
@@ -70,17 +74,25 @@ CollectiveModel::Part CollectiveModel::low_latency_part(CollectiveOp op, double 
 
 CollectiveModel::Part CollectiveModel::bulk_part(CollectiveOp op, double group, double bytes) const {
   const bool in_switch = op == CollectiveOp::all_reduce && in_switch_from > 0 && group >= in_switch_from;
-  const double wire = in_switch ? (group + 1) / group * bytes : calibration::wire_bytes(op, group, bytes);
+  const double wire = in_switch ? in_switch_bytes(group, bytes) : calibration::wire_bytes(op, group, bytes);
   const double rate = between(gpus, bulk.rate, group);
-  return {protocol_seconds(bulk, in_switch ? 2 : steps(op, group), wire, rate), wire, rate};
+  return {protocol_seconds(bulk, in_switch ? kInSwitchSteps : steps(op, group), wire, rate), wire, rate};
+}
+
+CollectiveModel::Part CollectiveModel::fastest_part(CollectiveOp op, double group, double bytes) const {
+  const Part low = low_latency_part(op, group, bytes), high = bulk_part(op, group, bytes);
+  const Part best = low.seconds <= high.seconds ? low : high;
+  if (in_switch.rate.empty() || op != CollectiveOp::all_reduce) return best;
+  const double wire = in_switch_bytes(group, bytes), rate = in_switch.rate.back();
+  const Part reduced{protocol_seconds(in_switch, kInSwitchSteps, wire, rate), wire, rate};
+  return reduced.seconds < best.seconds ? reduced : best;
 }
 
 CollectiveTiming CollectiveModel::timing(CollectiveOp op, double group, double bytes) const {
   if (group <= 1 || bytes <= 0) return {sim::Duration{}, 0, Bandwidth(bulk.rate.back())};
   Part part;
   if (group > gpus.back()) {
-    const Part low = low_latency_part(op, group, bytes), high = bulk_part(op, group, bytes);
-    part = low.seconds <= high.seconds ? low : high;
+    part = fastest_part(op, group, bytes);
   } else if (const double threshold = switch_at(group); bytes <= threshold) {
     part = low_latency_part(op, group, bytes);
   } else {

@@ -13,8 +13,9 @@
 // up to switch(n) bytes of buffer and bulk beyond, where NCCL's tuning switches, which need not be where they cross;
 // times never fall as S grows. Between the measured group sizes, rates and switches are interpolated in ln n; beyond
 // them rates are held and the faster protocol runs: a switch that was measured on few GPUs says nothing of many, whose
-// start-ups are other multiples of each other. Source of the protocols: NVIDIA/nccl src/graph/tuning.cc. Left out:
-// channels per GPU, registered buffers, the third protocol (LL below LL128).
+// start-ups are other multiples of each other; where switches join more GPUs than the tables do (a rack), an all-reduce
+// over more of them may be reduced in the switches, a third protocol. Source of the protocols: NVIDIA/nccl
+// src/graph/tuning.cc. Left out: channels per GPU, registered buffers, the third protocol (LL below LL128).
 #pragma once
 
 #include <vector>
@@ -35,6 +36,9 @@ struct CollectiveModel {
   std::vector<double> switch_bytes;  // per group size
   Protocol low_latency, bulk;
   double in_switch_from = 0;  // group size from which bulk is in-switch reduction; 0: never
+  /// In-switch reduction over more GPUs than were measured, as one that runs where it is fastest; no rate: there is
+  /// none.
+  Protocol in_switch{};
 
   CollectiveTiming timing(CollectiveOp op, double group, double bytes) const;
 
@@ -44,6 +48,8 @@ struct CollectiveModel {
   };
   Part low_latency_part(CollectiveOp op, double group, double bytes) const;
   Part bulk_part(CollectiveOp op, double group, double bytes) const;
+  /// The fastest of all protocols, for groups beyond those measured.
+  Part fastest_part(CollectiveOp op, double group, double bytes) const;
   double switch_at(double group) const;
 };
 

@@ -547,9 +547,18 @@ void collectives(Docs& out) {
     const std::string at = "collectives." + std::string(name_of(static_cast<CollectiveOp>(i)));
     out.push_back({at, "mapping", "", "", {}, "Two protocols and where the library switches between them."});
     errors(out, at);
-    for (const char* name : {"low_latency", "bulk"}) {
+    for (const char* name : {"low_latency", "bulk", "in_switch"}) {
+      const bool in_switch = std::string_view(name) == "in_switch";
+      if (in_switch && static_cast<CollectiveOp>(i) != CollectiveOp::all_reduce) continue;
       const std::string protocol = at + "." + name;
-      out.push_back({protocol, "mapping", "", "", {}, "What one transfer costs in this protocol."});
+      out.push_back({protocol,
+                     "mapping",
+                     "",
+                     in_switch ? "none" : "",
+                     {},
+                     in_switch ? "Reduction in the switches over more GPUs than collectives.gpus, where it is faster."
+                               : "What one transfer costs in this protocol."});
+      if (in_switch) out.push_back({protocol + ".provenance", "text", "", "", {}, "Where the numbers come from."});
       out.push_back({protocol + ".base", "quantity", "s", "", {}, "Fixed cost.", {"0.1 us", "10 ms"}});
       out.push_back({protocol + ".hop", "quantity", "s", "", {}, "Cost of each further GPU.", {"0 s", "10 ms"}});
       out.push_back({protocol + ".overlap",

@@ -289,6 +289,7 @@ std::array<CollectiveModel, kCollectiveOps> load_collectives(const Settings& s) 
       sizes.expected(fmt::format("a list of {} sizes, one for each group size", gpus.size()));
     for (const Settings& b : sizes.items()) m.switch_bytes.push_back(static_cast<double>(b.as_bytes().value()));
     m.in_switch_from = static_cast<double>(op.get_int("in_switch_from", 0));
+    if (const Settings* in_switch = op.find("in_switch")) m.in_switch = load_protocol(*in_switch, 1);
   }
   return out;
 }
@@ -352,6 +353,7 @@ std::string to_yaml(const CollectiveModel& m, int indent) {
   std::string out = fmt::format("{0}low_latency: {1}\n{0}bulk: {2}\n{0}switch: [{3}]\n", pad,
                                 protocol_yaml(m.low_latency), protocol_yaml(m.bulk), sizes);
   if (m.in_switch_from > 0) out += fmt::format("{}in_switch_from: {:.0f}\n", pad, m.in_switch_from);
+  if (!m.in_switch.rate.empty()) out += fmt::format("{}in_switch: {}\n", pad, protocol_yaml(m.in_switch));
   return out;
 }
 

@@ -216,6 +216,20 @@ Settings overlaid(const std::vector<Inherited>& chain) {
 
 using Files = std::vector<std::pair<std::string, Settings>>;  // with what they held
 
+/// A node of its own kind takes the place of the inherited one's wiring: what that says of switches and links is of
+/// another machine. What it says of the host stays, unless the node says it too.
+void forget_other_wiring(const Settings& reference, Settings& document) {
+  const Settings* own = reference.find_path("node.kind");
+  const Settings* node = document.find("node");
+  if (own == nullptr || node == nullptr || !node->is_mapping()) return;
+  Settings rest = *node;
+  for (const char* key : {"switches", "links", "rate", "mesh", "mesh_rate", "host_bridges", "host_rate"}) {
+    const Settings* said = reference.find_path(std::string("node.") + key);
+    if (said == nullptr || said->is_null()) rest.erase(key);
+  }
+  document.set("node", std::move(rest));
+}
+
 Resolved resolve_from_files(const Shelf& shelf, const Settings& reference, Files& files);
 
 /// `files`: those that have a part in it are added.
@@ -291,6 +305,7 @@ Resolved resolve_from_files(const Shelf& shelf, const Settings& reference, Files
   if (parent != nullptr) resolved.name = name_in(*parent);
   resolved.changed = parent != nullptr && reference.members().size() > 1;
   resolved.document = placed_at(reference.path(), document_of(shelf, reference, files));
+  if (parent != nullptr) forget_other_wiring(reference, resolved.document);
   return resolved;
 }
 

@@ -61,13 +61,13 @@ void load_mixture(const Settings& section, Job& job) {
   const bool mixture = kind != nullptr && kind->as_choice({"gpt", "moe", "dlrm"}) == "moe";
   const std::string attention = text(&section, "attention_kind", "usual");
   if (!mixture) {
-    for (const char* key :
-         {"experts", "top_k", "expert_groups", "top_groups", "expert_ffn_hidden", "shared_experts",
-          "shared_expert_ffn_hidden", "shared_gate", "dense_layers", "moe_every", "attention_kind", "q_lora", "kv_lora",
-          "qk_nope_dim", "qk_rope_dim", "v_dim", "mtp_layers", "activation_clamp"}) {
+    for (const char* key : {"experts", "top_k", "expert_groups", "top_groups", "expert_ffn_hidden", "shared_experts",
+                            "shared_expert_ffn_hidden", "shared_gate", "dense_layers", "moe_every", "attention_kind",
+                            "q_lora", "kv_lora", "qk_nope_dim", "qk_rope_dim", "v_dim", "activation_clamp"}) {
       if (const Settings* member = given(&section, key); member != nullptr)
         member->fail("got a key of mixtures of experts, expected model.kind: moe beside it");
     }
+    model.experts.mtp_layers = integer(&section, "mtp_layers", 0);
     return;
   }
   workloads::Experts& experts = model.experts;
@@ -188,6 +188,21 @@ void load_exchange_library(const Settings* section, workloads::ExpertStyle& styl
   style.library = {std::move(kernels), number(section, "dispatcher_sms", own)};
 }
 
+/// Models of Hugging Face's transformers, which DeepSpeed and Accelerate train as they are, loop over the experts that
+/// got tokens (modeling_qwen3_moe.py, modeling_mixtral.py: a for loop over expert_hit, each expert a module). Here the
+/// products of all experts are one call.
+void say_looped_experts(Job& job) {
+  const std::string& name = job.software.name;
+  if (!name.starts_with("deepspeed") && !name.starts_with("accelerate")) return;
+  const std::int64_t experts = job.model.experts.count / std::max<std::int64_t>(1, job.parallelism.expert);
+  const bool sharded = job.parallelism.sharding == workloads::Sharding::parameters;
+  job.assumptions.push_back(fmt::format(
+      "experts: models of Hugging Face loop over their experts, {} in a layer of a rank, each with launches{} "
+      "of its own, which the host takes far longer over; not simulated: such a step may take many times as "
+      "long as this one, whose experts run in one call.",
+      experts, sharded ? " and gathers" : ""));
+}
+
 }  // namespace
 
 void load_expert_style(const Settings& document, Job& job) {
@@ -203,6 +218,7 @@ void load_expert_style(const Settings& document, Job& job) {
   } else {
     assume(job, "experts.dispatcher", name_of(style.dispatcher), fmt::format("the default of {}", job.software.name));
   }
+  say_looped_experts(job);
   load_exchange_library(section, style);
   style.grouped = boolean(section, "grouped_gemm", style.grouped);
   style.fused_mlp = boolean(section, "fused_mlp", style.fused_mlp);

@@ -38,6 +38,31 @@ DataType in_training_type(DataType preferred, const workloads::Precision& precis
   return sixteen || no_fp8 ? precision.activations : preferred;
 }
 
+/// Whether the optimizer updates weights of 16 bits as they are, without a copy in fp32: as said by precision.master,
+/// or where units are sharded by PyTorch (FSDP2 keeps what the model is: a model whose parameters and gradients are
+/// said to be 16 bits has no copy, one under mixed precision has fp32 shards and says neither).
+void load_master(const Settings* classes, Job& job) {
+  const workloads::Precision& precision = job.method.precision;
+  const Settings* master = given(classes, "master");
+  if (master != nullptr) {
+    const bool none = master->as_choice({"none", "fp32"}) == "none";
+    if (none && precision.activations == DataType::fp32)
+      master->fail(
+          "got none with weights in fp32, which are their own, expected fp16 or bf16 as precision.activations");
+    job.software.optimizer.states_follow_weights = none;
+    return;
+  }
+  const auto sixteen = [](DataType type) { return type == DataType::bf16 || type == DataType::fp16; };
+  const bool said = given(classes, "parameters") != nullptr && given(classes, "gradients") != nullptr;
+  const bool alone = said && sixteen(precision.parameters) && sixteen(precision.gradients);
+  if (!alone || !job.software.layers.linear.copies_units || job.software.optimizer.states_follow_weights) return;
+  job.software.optimizer.states_follow_weights = true;
+  job.assumptions.emplace_back(
+      "precision.master is not given: none, as parameters and gradients are said to be in 16 bits and FSDP2 keeps what "
+      "the "
+      "model is; precision.master: fp32 for mixed precision.");
+}
+
 void load_precision(const Settings& document, Job& job) {
   const Settings* section = given(&document, "precision");
   workloads::Precision& precision = job.method.precision;
@@ -62,6 +87,7 @@ void load_precision(const Settings& document, Job& job) {
   precision.parameters =
       read_type(classes, "parameters", in_training_type(job.software.gradients.parameter_gather_dtype, precision),
                 {"fp32", "bf16", "fp16", "fp8"});
+  load_master(classes, job);
   job.assumptions.push_back(fmt::format("Gradients are reduced in {} and parameters gathered in {}.",
                                         calibration::name_of(precision.gradients),
                                         calibration::name_of(precision.parameters)));
@@ -166,6 +192,8 @@ void load_recompute(const Settings& document, const std::vector<std::string>& ki
     for (const auto& [known, part] : kParts) {
       if (known == name) parts.*part = true;
     }
+    // In blocks of a mixture, of which every operation but products and exchanges runs again.
+    if (parts.every_second_product && job.model.experts.any()) parts.norms = true;
   }
 }
 

@@ -435,6 +435,14 @@ Rows option_keys() {
        "What flows between kernels and over the network."},
       {"precision.gradients", "choice", "", kBySoftware, {"fp32", "bf16", "fp16"}, "The data-parallel reduction."},
       {"precision.parameters", "choice", "", kBySoftware, {"fp32", "bf16", "fp16", "fp8"}, "The parameter all-gather."},
+      {"precision.master",
+       "choice",
+       "",
+       kBySoftware,
+       {"none", "fp32"},
+       "The copy of the weights that the optimizer updates; none: weights in 16 bits are updated as they are, moments "
+       "have "
+       "their type, and sgd has no momentum, as PyTorch's by default."},
       {"recompute",
        "choice",
        "",

@@ -90,8 +90,25 @@ void refuse_unknown_command(int argc, const char* const* argv) {
 void add_quiet(CLI::App& app) {
   const std::vector<CLI::App*> below = app.get_subcommands([](CLI::App*) { return true; });
   for (CLI::App* sub : below) add_quiet(*sub);
-  if (!below.empty()) return;
+  if (!below.empty() && app.get_require_subcommand_min() > 0) return;
   app.add_flag_callback("--quiet", silence, "no progress and no remarks on standard error; errors stay");
+}
+
+/// The words of a command line as CLI11 takes them, the last first. What stands behind `--` of an import is the
+/// script's own, and would be looked for among the options.
+std::vector<std::string> words_of(int argc, const char* const* argv) {
+  std::vector<std::string> words;
+  const bool import = argc > 1 && std::string_view(argv[1]) == "import";
+  bool behind = false;
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    if (import && !behind && word == "--")
+      behind = true;
+    else
+      words.push_back(behind ? "--argument=" + word : word);
+  }
+  std::reverse(words.begin(), words.end());
+  return words;
 }
 
 int parse_and_run(int argc, const char* const* argv) {
@@ -103,8 +120,8 @@ int parse_and_run(int argc, const char* const* argv) {
     throw sim::UserError(
         "orrery: got no command, expected one, as in orrery run eos-gpt3-175b; orrery --help lists them");
   try {
-    app.parse(argc, argv);
-    refuse_overwriting(app);
+      app.parse(words_of(argc, argv));
+      refuse_overwriting(app);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() != 0) throw sim::UserError("orrery: " + one_line(error.what()));
     chosen = [&app, help = error] { return app.exit(help); };  // --help and --version print themselves

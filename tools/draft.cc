@@ -84,6 +84,10 @@ std::string Draft::yaml() const {
   std::string out = wrapped(fmt::format("Imported from {} by orrery import.", sim::printable(origin_)), "# ", "#   ");
   out += remarks("Not taken over:", ignored_, "# ");
   out += remarks("Not said there, to be checked:", assumed_, "# ");
+  return out + values();
+}
+
+std::string Draft::values() const {
   // The order in which people read a scenario, whatever order the importer found things in.
   Settings sorted = Settings::mapping({});
   for (const char* key : {"name", "description", "source", "cluster", "model", "parallelism", "batch"}) {
@@ -92,6 +96,7 @@ std::string Draft::yaml() const {
   for (const auto& [name, member] : document_.members()) {
     if (sorted.find(name) == nullptr) sorted.set(name, member);
   }
+  std::string out;
   write_yaml(out, sorted, 0);
   return out;
 }

@@ -103,7 +103,7 @@ void mixture_arguments(const workloads::Model& model, const workloads::Paralleli
   if (experts.mtp_layers > 0) out.add("mtp-num-layers", experts.mtp_layers);
   if (experts.dense_layers > 0)
     out.add("moe-layer-freq",
-            fmt::format("([0]*{}+[1]*{})", experts.dense_layers, model.layers - experts.dense_layers));
+            fmt::format("\"([0]*{}+[1]*{})\"", experts.dense_layers, model.layers - experts.dense_layers));
   else if (experts.every > 1)
     out.add("moe-layer-freq", experts.every);
   if (const workloads::LatentAttention& latent = model.attention.latent; latent.any()) {

@@ -4,8 +4,10 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <iostream>
 #include <memory>
+#include <optional>
 
 #include "tools/command_options.h"
 #include "tools/commands.h"
@@ -21,7 +23,7 @@ namespace {
 
 struct ImportOptions {
   std::string file, out, recipe;
-  std::vector<std::string> sets, arguments;
+  std::vector<std::string> sets, arguments, environment, script_arguments;
   std::int64_t gpus = 8, recipe_gpus = 0;
   ClusterFacts cluster;
 };
@@ -46,23 +48,86 @@ int write_draft(Draft draft, const ImportOptions& options) {
   return kDone;
 }
 
-/// A script, or the arguments themselves, as one quoted text or as many.
-LaunchLine launch_line(const ImportOptions& options) {
-  const std::vector<std::string>& words = options.arguments;
+/// The text of a file that a script reads in; no pipe, no device.
+std::optional<std::string> beside(const std::string& file) {
   std::error_code error;
+  if (!std::filesystem::is_regular_file(file, error)) return std::nullopt;
+  return read_text(file);
+}
+
+ShellGiven given_to_script(const ImportOptions& options) {
+  ShellGiven given;
+  for (const std::string& each : options.environment) {
+    const std::size_t equals = each.find('=');
+    if (equals == 0 || equals == std::string::npos)
+      throw UserError(fmt::format("orrery: import: --env: got \"{}\", expected NAME=VALUE", each));
+    given.environment[each.substr(0, equals)] = each.substr(equals + 1);
+  }
+  given.arguments = options.script_arguments;
+  given.arguments_known = !options.script_arguments.empty();
+  given.read = beside;
+  return given;
+}
+
+/// A script, or the arguments themselves, as one quoted text or as many.
+LaunchScript launch_line(const ImportOptions& options) {
+  const std::vector<std::string>& words = options.arguments;
+  const ShellGiven given = given_to_script(options);
   if (words.empty())
     throw UserError("orrery: import megatron: got no arguments, expected a launch script or its flags");
   if (words.size() == 1 && !words[0].starts_with("-") && words[0].find(" --") == std::string::npos)
-    return read_launch_line(read_text(words[0]), words[0]);
-  if (words.size() == 1) return read_launch_line(words[0], "arguments");
+    return read_launch_line(read_text(words[0]), words[0], given);
+  if (words.size() == 1) return read_launch_line(words[0], "arguments", given);
   std::string text;
   for (const std::string& word : words) {
     std::string quoted = "'";
     for (const char c : word) quoted += c == '\'' ? "'\\''" : std::string(1, c);
-    const bool plain = word.find_first_of(" \t\n'\"\\$`#()") == std::string::npos;
+    const bool plain = word.find_first_of(" \t\n'\"\\$`#()<>|&;{}*?!") == std::string::npos;
     text += (text.empty() ? "" : " ") + (plain ? word : quoted + "'");
   }
-  return read_launch_line(text, "arguments");
+  return read_launch_line(text, "arguments", given);
+}
+
+Draft draft_of_kind(const std::string& kind, const ImportOptions& options, const std::vector<std::string>& overrides) {
+  const std::string& file = options.file;
+  if (kind == "hf") return import_hf(file);
+  if (kind == "nemo" && file.ends_with(".py")) return import_nemo_recipe(file, options.recipe_gpus, options.recipe);
+  if (kind == "nemo") {
+    Draft draft = import_nemo(file);
+    if (options.recipe_gpus > 0) draft.set("cluster.gpus", options.recipe_gpus);
+    return draft;
+  }
+  if (kind == "bridge") return import_bridge(file, options.recipe_gpus, options.recipe, overrides);
+  if (kind == "accelerate") return import_accelerate(file, options.sets);
+  if (kind == "torchtitan") return import_torchtitan(file, options.gpus);
+  if (kind == "deepspeed") return import_deepspeed(file, options.gpus, options.sets);
+  if (kind == "nanotron") return import_nanotron(file);
+  if (kind == "primus") return import_primus(file, options.gpus, options.sets);
+  if (kind == "axolotl") return import_axolotl(file, options.gpus, options.sets);
+  if (kind == "llamafactory") return import_llamafactory(file, options.gpus, options.sets);
+  if (kind == "mllog") return import_mllog(file, options.sets);
+  return import_megatron(launch_line(options), options.sets);
+}
+
+/// Where a kind that was named does not fit, the one that the file's words say.
+Draft draft_or_hint(const std::string& kind, const ImportOptions& options, const std::vector<std::string>& overrides) {
+  try {
+    return draft_of_kind(kind, options, overrides);
+  } catch (const UserError& error) {
+    std::error_code none;
+    const std::string file = kind != "megatron"              ? options.file
+                             : options.arguments.size() == 1 ? options.arguments[0]
+                                                             : "";
+    std::string other;
+    try {
+      if (std::filesystem::is_regular_file(file, none)) other = import_kind(file);
+    } catch (const UserError&) {
+      other = kind;  // no better word
+    }
+    if (other.empty() || other == kind) throw;
+    throw UserError(
+        fmt::format("{}; the file looks like one of another kind: orrery import {} FILE", error.what(), other));
+  }
 }
 
 void declare_common(CommandOptions sub, const std::shared_ptr<ImportOptions>& options) {
@@ -94,16 +159,50 @@ CommandOptions declare_topology_import(CommandOptions app, const std::shared_ptr
   return topology;
 }
 
+/// `kind`: of the subcommand; empty: what the file says. `overrides`: of a recipe.
+int import_file(std::string kind, ImportOptions& options, const std::vector<std::string>& overrides) {
+  if (!options.out.empty()) check_writable(options.out);
+  if (kind.empty()) {
+    if (options.file.empty())
+      throw UserError(
+          "orrery: import: got no file, expected one, as in orrery import config.json; orrery import --help "
+          "lists what is read");
+    kind = import_kind(options.file);
+    if (options.recipe_gpus > 0) options.gpus = options.recipe_gpus;
+    if (kind == "megatron") options.arguments = {options.file};
+  }
+  if (kind == "topology") {
+    write_text(import_topology(options.file, options.cluster), options);
+    return static_cast<int>(kDone);
+  }
+  return write_draft(draft_or_hint(kind, options, overrides), options);
+}
+
 }  // namespace
 
 Action declare_import(CommandOptions app) {
   const auto options = std::make_shared<ImportOptions>();
-  app.require_subcommand();
+  app.add_option("file", options->file, "a file, whose words say which of the kinds below it is").type_name("FILE");
+  declare_common(app, options);
+  app.add_option("--gpus", options->recipe_gpus,
+                 "GPUs of the job, where the file does not say, or in place of what it says")
+      .check(Range(1, 1 << 20));
   CommandOptions hf = app.add_subcommand("hf", "a model's config.json of Hugging Face transformers");
-  hf.add_option("file", options->file, "config.json of the model").required().type_name("CONFIG.json");
+  hf.add_option("file", options->file,
+                fmt::format("config.json of the model; model_type is one of {}", fmt::join(known_model_types(), ", ")))
+      .required()
+      .type_name("CONFIG.json");
   CommandOptions megatron =
       app.add_subcommand("megatron", "a launch script of Megatron-LM, or its arguments: import megatron FILE|ARGS");
   megatron.allow_extras();
+  megatron.add_option("--env", options->environment, "a variable of the script's environment; may be repeated")
+      .allow_extra_args(false)
+      .type_name("NAME=VALUE");
+  megatron
+      .add_option("--argument", options->script_arguments,
+                  "an argument of the script ($1, then $2); they may stand behind -- as well")
+      .allow_extra_args(false)
+      .type_name("VALUE");
   CommandOptions nemo = app.add_subcommand("nemo", "a recipe of NeMo 2 (Python), or a configuration of NeMo 1 (YAML)");
   nemo.add_option("file", options->file, "the recipe or the configuration").required().type_name("FILE.py|FILE.yaml");
   CommandOptions bridge = app.add_subcommand(
@@ -129,35 +228,44 @@ Action declare_import(CommandOptions app) {
     sub.add_option("--gpus", options->gpus, "GPUs of the job (default 8); the file does not say")
         .check(Range(1, 1 << 20));
   }
+  CommandOptions nanotron = app.add_subcommand("nanotron", "a configuration of Hugging Face's nanotron (YAML)");
+  nanotron.add_option("file", options->file, "the configuration").required().type_name("FILE.yaml");
+  CommandOptions primus = app.add_subcommand("primus", "an experiment of AMD's Primus over Megatron-LM (YAML)");
+  primus.add_option("file", options->file, "the experiment").required().type_name("FILE.yaml");
+  CommandOptions axolotl = app.add_subcommand("axolotl", "a configuration of Axolotl (YAML)");
+  axolotl.add_option("file", options->file, "the configuration").required().type_name("FILE.yaml");
+  CommandOptions factory = app.add_subcommand("llamafactory", "a configuration of LLaMA-Factory (YAML)");
+  factory.add_option("file", options->file, "the configuration").required().type_name("FILE.yaml");
+  for (CommandOptions sub : {primus, axolotl, factory}) {
+    sub.add_option("--gpus", options->gpus, "GPUs of the job (default 8); the file does not say")
+        .check(Range(1, 1 << 20));
+  }
   CommandOptions mllog = app.add_subcommand("mllog", "the result log of an MLPerf run, as a measured record");
   mllog.add_option("file", options->file, "the log").required().type_name("FILE");
-  for (CommandOptions sub : {hf, megatron, nemo, bridge, torchtitan, deepspeed, accelerate, mllog})
+  for (CommandOptions sub :
+       {hf, megatron, nemo, bridge, torchtitan, deepspeed, accelerate, nanotron, primus, axolotl, factory, mllog})
     declare_common(sub, options);
   CommandOptions topology = declare_topology_import(app, options);
-  return [options, hf, megatron, nemo, bridge, torchtitan, deepspeed, accelerate, mllog, topology] {
-    if (!options->out.empty()) check_writable(options->out);
-    if (topology.parsed()) {
-      write_text(import_topology(options->file, options->cluster), *options);
-      return static_cast<int>(kDone);
+  const std::vector<std::pair<std::string, CommandOptions>> kinds{{"hf", hf},
+                                                                  {"megatron", megatron},
+                                                                  {"nemo", nemo},
+                                                                  {"bridge", bridge},
+                                                                  {"torchtitan", torchtitan},
+                                                                  {"deepspeed", deepspeed},
+                                                                  {"accelerate", accelerate},
+                                                                  {"nanotron", nanotron},
+                                                                  {"primus", primus},
+                                                                  {"axolotl", axolotl},
+                                                                  {"llamafactory", factory},
+                                                                  {"mllog", mllog},
+                                                                  {"topology", topology}};
+  return [options, kinds, megatron, bridge] {
+    std::string kind;
+    for (const auto& [name, sub] : kinds) {
+      if (sub.parsed()) kind = name;
     }
-    if (hf.parsed()) return write_draft(import_hf(options->file), *options);
-    if (nemo.parsed() && options->file.ends_with(".py"))
-      return write_draft(import_nemo_recipe(options->file, options->recipe_gpus, options->recipe), *options);
-    if (nemo.parsed()) {
-      Draft draft = import_nemo(options->file);
-      if (options->recipe_gpus > 0) draft.set("cluster.gpus", options->recipe_gpus);
-      return write_draft(std::move(draft), *options);
-    }
-    if (bridge.parsed()) {
-      return write_draft(import_bridge(options->file, options->recipe_gpus, options->recipe, bridge.remaining()),
-                         *options);
-    }
-    if (accelerate.parsed()) return write_draft(import_accelerate(options->file, options->sets), *options);
-    if (torchtitan.parsed()) return write_draft(import_torchtitan(options->file, options->gpus), *options);
-    if (deepspeed.parsed()) return write_draft(import_deepspeed(options->file, options->gpus, options->sets), *options);
-    if (mllog.parsed()) return write_draft(import_mllog(options->file), *options);
     options->arguments = megatron.remaining();
-    return write_draft(import_megatron(launch_line(*options)), *options);
+    return import_file(kind, *options, bridge.remaining());
   };
 }
 

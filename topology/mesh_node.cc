@@ -69,6 +69,35 @@ std::vector<std::vector<std::uint32_t>> best_routes(const NodeWiring& wiring) {
   return routes;
 }
 
+namespace {
+
+/// Islands of GPUs that links join are joined by the host: a GPU's PCIe link to its island's switch, and one way from
+/// there to the host, which all GPUs of the island share. A ring that leaves an island goes at that pace (NCCL moves
+/// what has no peer-to-peer way through the host's memory).
+void join_islands(NodeWiring& wiring, const NodeSpec& spec) {
+  const auto gpus = static_cast<std::size_t>(wiring.gpus);
+  std::vector<std::size_t> island(gpus);
+  for (std::size_t g = 0; g < gpus; ++g) island[g] = g;
+  for (const Bundle& bundle : std::vector<Bundle>(wiring.bundles)) {
+    const std::size_t a = island[bundle.low], b = island[bundle.high];
+    std::replace(island.begin(), island.end(), std::max(a, b), std::min(a, b));
+  }
+  if (std::all_of(island.begin(), island.end(), [](std::size_t each) { return each == 0; })) return;
+  const auto host = static_cast<std::uint32_t>(wiring.groups.size());
+  wiring.groups.push_back({VertexKind::host_bridge, 1});
+  for (std::size_t i = 0; i < gpus; ++i) {
+    if (island[i] != i) continue;  // an island is called by its first GPU
+    const auto above = static_cast<std::uint32_t>(wiring.groups.size());
+    wiring.groups.push_back({VertexKind::pcie_switch, 1});
+    wiring.bundles.push_back({above, host, 1, spec.host_rate, Tier::node});
+    for (std::size_t g = 0; g < gpus; ++g) {
+      if (island[g] == i) wiring.bundles.push_back({static_cast<std::uint32_t>(g), above, 1, spec.pcie, Tier::node});
+    }
+  }
+}
+
+}  // namespace
+
 NodeWiring mesh_node(const NodeSpec& spec, std::int64_t gpus, std::int64_t nics) {
   NodeWiring wiring;
   wiring.gpus = static_cast<std::int32_t>(gpus);
@@ -78,7 +107,12 @@ NodeWiring mesh_node(const NodeSpec& spec, std::int64_t gpus, std::int64_t nics)
     wiring.bundles.push_back({static_cast<std::uint32_t>(std::min(link.a, link.b)),
                               static_cast<std::uint32_t>(std::max(link.a, link.b)), 1, link.rate, Tier::node});
   }
-  wiring.routes = best_routes(wiring);
+  if (spec.host_rate.value() > 0) join_islands(wiring, spec);
+  const std::vector<std::vector<std::uint32_t>> all = best_routes(wiring);
+  const std::size_t count = wiring.groups.size(), n = static_cast<std::size_t>(gpus);
+  for (std::size_t a = 0; a < n; ++a) {
+    for (std::size_t b = 0; b < n; ++b) wiring.routes.push_back(all[a * count + b]);
+  }
   for (std::size_t g = 1; g < static_cast<std::size_t>(gpus); ++g) {
     SIM_CHECK(!wiring.routes[g].empty(), "no way from GPU 0 to GPU {} inside the node", g);
   }

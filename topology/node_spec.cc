@@ -135,7 +135,9 @@ std::vector<sim::Key> wiring_keys() {
        "bytes/s",
        "20 GB/s",
        {},
-       "Rate per direction between two host bridges (kind pcie).",
+       "Rate per direction between two host bridges (kind pcie), or between islands of links and the host (kind mesh; "
+       "not "
+       "given: all GPUs are joined by links).",
        kRate},
       {"efficiency",
        "number",
@@ -257,10 +259,12 @@ NodeSpec load_node_spec(const Settings& node) {
     spec.host_rate = node.get_bandwidth("host_rate", Bandwidth(20e9));
     return spec;
   }
-  refuse_other_kind(node, kind, {"switches", "links", "rate", "host_bridges", "host_rate"});
+  refuse_other_kind(node, kind, {"switches", "links", "rate", "host_bridges"});
   spec.gpus = node.get_int("gpus", 8, 1, kMostMeshGpus);
   spec.mesh = read_mesh(node, spec.gpus);
-  check_connected(node, spec);
+  // Islands of links, and the host between them.
+  spec.host_rate = node.get_bandwidth("host_rate", Bandwidth(0));
+  if (spec.host_rate.value() <= 0) check_connected(node, spec);
   return spec;
 }
 

@@ -148,6 +148,7 @@ std::vector<Case> language() {
        "precision={matmul: bf16}"},
       {"precision.activations", refused, "precision={activations: fp32}", {}, ""},
       {"precision.gradients", faster, "precision={gradients: bf16}", {}, "precision={gradients: fp32}"},
+      {"precision.master", faster, "precision={master: none}", {}, "precision={master: fp32}"},
       {"precision.parameters", slower, "precision={parameters: fp32}", kSharded, "precision={parameters: bf16}"},
       {"recompute", slower, "full", {}, ""},
       {"recompute.layers", slower, "2", {"recompute={kind: full}"}, "1"},

@@ -1,6 +1,8 @@
 // Does the wiring that a cluster's own tools print become the same network?
 #include <fmt/format.h>
 
+#include <sstream>
+
 #include "scenarios/scenario.h"
 #include "sim/error.h"
 #include "tests/catch.h"
@@ -150,11 +152,68 @@ TEST_CASE("GPUs without a link of their own: over a third one where hops say so,
   const topology::NodeSpec bridged = node_of(
       "\tGPU0\tGPU1\tGPU2\tGPU3\nGPU0\t X \tNV4\tSYS\tSYS\nGPU1\tNV4\t X \tSYS\tSYS\n"
       "GPU2\tSYS\tSYS\t X \tNV4\nGPU3\tSYS\tSYS\tNV4\t X \n");
-  REQUIRE(bridged.mesh.size() == 6);
-  CHECK(std::count_if(bridged.mesh.begin(), bridged.mesh.end(),
-                      [](const auto& link) { return link.rate.value() == Approx(100e9); }) == 2);
-  CHECK(std::count_if(bridged.mesh.begin(), bridged.mesh.end(),
-                      [](const auto& link) { return link.rate.value() == Approx(20e9); }) == 4);
+  REQUIRE(bridged.mesh.size() == 2);
+  for (const auto& link : bridged.mesh) CHECK(link.rate.value() == Approx(100e9));
+  CHECK(bridged.host_rate.value() == Approx(20e9));
+}
+
+TEST_CASE("an imported node takes the place of a profile's under any device, and islands go at PCIe's pace") {
+  const Folder folder;
+  const std::string pairs =
+      "\tGPU0\tGPU1\tGPU2\tGPU3\nGPU0\t X \tNV12\tSYS\tSYS\nGPU1\tNV12\t X \tSYS\tSYS\n"
+      "GPU2\tSYS\tSYS\t X \tNV12\nGPU3\tSYS\tSYS\tNV12\t X \n";
+  std::string node;
+  std::istringstream lines(tools::import_topology(folder.write("topo.txt", pairs), {}));
+  for (std::string line; std::getline(lines, line);) node += "      " + line + "\n";
+  const std::string scenario = folder.write(
+      "pairs.yaml",
+      "name: pairs\ncluster:\n  gpus: 4\n  fabric: single-node\n  device:\n    inherits: a100-sxm-80gb\n    node:\n" +
+          node + "model: llama3.1-8b\nparallelism: {sharding: optimizer}\nbatch: {global: 4, micro: 1}\n");
+  const auto busbw = [&](const char* gpus) {
+    const tests::Outcome run = tests::orrery(
+        {"collective", scenario, "--op", "all_reduce", "--gpus", gpus, "--sizes", "8GB:8GB:2", "--json", "-"});
+    REQUIRE(run.status == 0);
+    const std::size_t at = run.out.find("\"busbw_gbs\":");
+    REQUIRE(at != std::string::npos);
+    return std::stod(run.out.substr(at + 12));
+  };
+  // NVLink alone within a pair: 12 links of 25 GB/s, of which a ring of two moves what a link carries; between pairs
+  // the 20 GB/s of the host, whatever stands beside.
+  CHECK(busbw("2") > 150);
+  CHECK(busbw("3") == Approx(20).epsilon(0.15));
+  CHECK(busbw("4") == Approx(20).epsilon(0.15));
+}
+
+TEST_CASE("Slurm's topology.yaml, iblinkinfo and NCCL's topology file") {
+  const tools::Wires links = tools::read_iblinkinfo(
+      "CA: gpu-3 HCA-1:\n      0xb8      6    1[  ] ==( 4X      25.78125 Gbps Active/  LinkUp)==>       3    3[  ] "
+      "\"MF0;sw1:MQM8700/U1\" ( )\n"
+      "Switch: 0x0c42 MF0;sw1:MQM8700/U1:\n"
+      "           3    2[  ] ==( 4X      25.78125 Gbps Active/  LinkUp)==>       2    1[  ] \"gpu-1 HCA-1\" ( )\n"
+      "           3    3[  ] ==( 4X      25.78125 Gbps Active/  LinkUp)==>       6    1[  ] \"gpu-3 HCA-1\" ( )\n",
+      "ib.txt");
+  CHECK(links.hosts.size() == 2);
+  CHECK(links.nic_gbps == Approx(100));  // four lanes of EDR
+  const Folder folder;
+  const std::string tree = tools::import_topology(
+      folder.write(
+          "topology.yaml",
+          "- topology: t\n  cluster_default: true\n  tree:\n    switches:\n    - {switch: root, children: 's[1-2]'}\n"
+          "    - {switch: s1, nodes: 'node[01-02]'}\n    - {switch: s2, nodes: 'node[03-04]'}\n"),
+      {});
+  CHECK(tree.find("# 4 hosts") != std::string::npos);
+  CHECK(tree.find("['root', 's1']") != std::string::npos);
+  // Two GPUs with 18 links each into switches: class 0x068000.
+  const std::string nccl = tools::import_topology(
+      folder.write(
+          "nccl.xml",
+          "<system version=\"1\"><cpu numaid=\"0\"><pci busid=\"0000:10:00.0\" class=\"0x030200\"><gpu dev=\"0\">"
+          "<nvlink target=\"0000:05:00.0\" count=\"18\" tclass=\"0x068000\"/></gpu></pci>"
+          "<pci busid=\"0000:20:00.0\" class=\"0x030200\"><gpu dev=\"1\">"
+          "<nvlink target=\"0000:05:00.0\" count=\"18\" tclass=\"0x068000\"/></gpu></pci></cpu></system>\n"),
+      {});
+  CHECK(nccl.find("kind: nvswitch") != std::string::npos);
+  CHECK(nccl.find("links: 18") != std::string::npos);
 }
 
 TEST_CASE("rails are those of the NICs' names, hosts go by their numbers, lines of Slurm go on") {

@@ -13,6 +13,7 @@
 
 #include "scenarios/scenario.h"
 #include "sim/settings.h"
+#include "tools/import/shell_run.h"
 
 namespace orrery::tools {
 
@@ -31,15 +32,25 @@ class Draft {
   void apply(const std::string& assignment) { scenarios::apply_set(document_, assignment); }
 
   /// Something of the source that was not taken over.
-  void ignored(const std::string& what, const std::string& why) { ignored_.push_back(what + ": " + why); }
+  void ignored(const std::string& what, const std::string& why) { ignored(what + ": " + why); }
+  void ignored(const std::string& what) { ignored_.push_back(what); }
   /// Something that the source does not say.
   void assumed(const std::string& what, const std::string& why) { assumed_.push_back(what + ": " + why); }
+
+  /// Takes back what was assumed of something.
+  void forget(const std::string& what) {
+    std::erase_if(assumed_, [&](const std::string& line) { return line.starts_with(what + ":"); });
+  }
+  /// Something that was not taken over and may matter more than the rest: it is said first.
+  void first(const std::string& what) { ignored_.insert(ignored_.begin(), what); }
 
   /// Whether the key was set.
   bool has(std::string_view key) const;
   const sim::Settings& document() const { return document_; }
   const std::vector<std::string>& ignored() const { return ignored_; }
   const std::vector<std::string>& assumed() const { return assumed_; }
+  /// Its values alone, as YAML.
+  std::string values() const;
   /// The scenario as YAML, the remarks as comments above it.
   std::string yaml() const;
 
@@ -59,20 +70,28 @@ struct LaunchOption {
   std::vector<std::string> values;
   sim::Place place;
 };
-/// A launch line or script, read as far as a launch script goes: comments, quotes, continued lines, variables, arrays
-/// and sums of whole numbers; no loops, no commands that are run. Left out: what a variable of the environment holds.
+/// What one way through a launch script starts: the options of its training.
 struct LaunchLine {
   std::vector<LaunchOption> options;                           // in their order
-  std::vector<std::pair<std::string, std::string>> variables;  // assigned in the script
+  std::vector<std::pair<std::string, std::string>> variables;  // as they are at the end
   sim::Place place;                                            // of the whole
+  std::vector<ShellDecision> decisions;                        // that this way took
+  std::vector<std::string> left_out;                           // words and commands of it that are not read
 };
-LaunchLine read_launch_line(const std::string& text, const std::string& file);
+/// A launch script, read as shells read it (shell_run.h); nothing is run.
+struct LaunchScript {
+  std::vector<LaunchLine> ways;      // at least one
+  std::vector<std::string> unset;    // variables that it reads and nobody assigned
+  std::vector<std::string> remarks;  // what was not followed
+};
+LaunchScript read_launch_line(const std::string& text, const std::string& file, const ShellGiven& given = {});
 
 // Each reads one form. Throws sim::UserError for broken files, unknown architectures (with the nearest known),
 // contradictory values, and models that orrery has no family for.
 Draft import_hf(const std::string& file);
 Draft import_nemo(const std::string& file);
-Draft import_megatron(const LaunchLine& line);
+/// `sets`: what the user lays over it, which stands for values that the script does not say.
+Draft import_megatron(const LaunchScript& script, const std::vector<std::string>& sets = {});
 /// `gpus`: of the job, which these files do not say. `sets`: what the user lays over it; one has to name the model.
 Draft import_torchtitan(const std::string& file, std::int64_t gpus);
 Draft import_deepspeed(const std::string& file, std::int64_t gpus, const std::vector<std::string>& sets);
@@ -84,7 +103,19 @@ Draft import_nemo_recipe(const std::string& file, std::int64_t gpus, const std::
 Draft import_bridge(const std::string& file, std::int64_t gpus, const std::string& function,
                     const std::vector<std::string>& overrides);
 Draft import_accelerate(const std::string& file, const std::vector<std::string>& sets);
-Draft import_mllog(const std::string& file);
+Draft import_nanotron(const std::string& file);
+/// A model that ships, with the options of a launch over it; an empty name: the options say the model.
+Draft import_megatron_over(const LaunchLine& line, const std::string& model, const std::vector<std::string>& sets);
+Draft import_primus(const std::string& file, std::int64_t gpus, const std::vector<std::string>& sets);
+/// `gpus`: of the job. `sets`: which may name the model.
+Draft import_axolotl(const std::string& file, std::int64_t gpus, const std::vector<std::string>& sets);
+Draft import_llamafactory(const std::string& file, std::int64_t gpus, const std::vector<std::string>& sets);
+/// The importer that a file is for: "hf", "topology", ... Throws sim::UserError with what would help where none is.
+std::string import_kind(const std::string& file);
+/// `sets`: what the user lays over it, of which the layout has to leave each rank a sequence.
+Draft import_mllog(const std::string& file, const std::vector<std::string>& sets = {});
+/// The values of model_type that import_hf() knows.
+std::vector<std::string> known_model_types();
 
 /// Of recomputation, where a configuration leaves it to the training script.
 inline constexpr const char* kScriptSays =

@@ -11,6 +11,7 @@
 #include <optional>
 #include <set>
 
+#include "tools/import/hf_reasons.h"
 #include "tools/import/import.h"
 #include "tools/import/parse_json.h"
 
@@ -77,7 +78,30 @@ Settings members_of(const json& object, const std::string& file, const std::stri
   return members;
 }
 
-json config_json(const std::string& file, const std::string& text) {
+/// Infinity, -Infinity and NaN, which Python's json writes and reads, as null of the same length.
+std::string without_infinities(std::string text) {
+  bool quoted = false;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    if (text[at] == '\\' && quoted) {
+      ++at;
+    } else if (text[at] == '"') {
+      quoted = !quoted;
+    } else if (!quoted) {
+      for (const std::string_view word : {"-Infinity", "Infinity", "NaN"}) {
+        if (!std::string_view(text).substr(at).starts_with(word)) continue;
+        // Of the same length, so that complaints point to the right place; NaN is too short for null.
+        const std::string by = word == "NaN" ? "0.0" : "null";
+        text.replace(at, word.size(), by + std::string(word.size() - by.size(), ' '));
+        at += word.size() - 1;
+        break;
+      }
+    }
+  }
+  return text;
+}
+
+json config_json(const std::string& file, const std::string& written) {
+  const std::string text = without_infinities(written);
   try {
     return parse_json(text);
   } catch (const JsonProblem& problem) {
@@ -108,6 +132,10 @@ class Config {
   /// Puts in what a file may leave out.
   void assume(const std::string& key, std::int64_t value) {
     if (members_.find(key) == nullptr) members_.set(key, Settings::scalar(std::to_string(value), members_.place()));
+  }
+  /// What a part leaves to the whole around it.
+  void take_over(const std::string& key, const Settings& value) {
+    if (members_.find(key) == nullptr) members_.set(key, value);
   }
   bool flag(const std::string& key, bool fallback) {
     const Settings* member = find(key);
@@ -484,6 +512,110 @@ void llama4(Config& config, Draft& draft) {
   take_chunks(config, draft);
 }
 
+/// MiMo: Qwen 2's shape with biases of queries, keys and values, and layers that predict further tokens.
+void mimo(Config& config, Draft& draft) {
+  qwen2(config, draft);
+  if (const Settings* more = config.find("num_nextn_predict_layers"); more != nullptr && more->as_int(0, 1000) > 0)
+    draft.set("model.mtp_layers", more->as_int(), more->place());
+}
+
+/// Layers by their kind of attention: of so many in turn the last attends over all positions.
+void take_layer_types(Config& config, Draft& draft, std::int64_t every) {
+  take_window(config, draft, true);
+  const Settings* types = config.find("layer_types");
+  if (!draft.has("model.attention_window")) return;
+  if (types != nullptr && types->is_sequence()) {
+    const auto first = std::find_if(types->items().begin(), types->items().end(),
+                                    [](const Settings& each) { return each.text() == "full_attention"; });
+    every = first == types->items().end() ? 0 : first - types->items().begin() + 1;
+    for (std::size_t i = 0; every > 0 && i < types->items().size(); ++i) {
+      const bool full = types->items()[i].text() == "full_attention";
+      if (full != ((i + 1) % static_cast<std::size_t>(every) == 0) && i + 1 != types->items().size())
+        types->items()[i].fail("got layers of full attention out of turn, expected of so many the last");
+    }
+  }
+  if (every > 0) draft.set("model.attention_window_every", every);
+}
+
+/// OLMo 3: OLMo 2 with a window in all layers but every fourth.
+void olmo3(Config& config, Draft& draft) {
+  olmo2(config, draft);
+  take_layer_types(config, draft, 4);
+}
+
+/// GLM-4: Llama's shape with biases of queries, keys and values, norms behind attention and MLP too.
+void glm4(Config& config, Draft& draft) {
+  llama(config, draft, "none");
+  if (!draft.has("model.head_dim")) take_default(draft, "model.head_dim", 128);
+  draft.set("model.post_norm", true);
+}
+
+/// GLM-4.5 and on: experts behind some dense layers, as in DeepSeek-V3, around grouped queries.
+void glm4_moe(Config& config, Draft& draft) {
+  llama(config, draft, "none");
+  take_experts(config, draft, {"n_routed_experts", "num_experts"}, "moe_intermediate_size");
+  const auto take = [&](const char* key, const char* name) {
+    if (const Settings* member = config.find(name); member != nullptr)
+      draft.set(key, member->as_int(0, 1'000'000), member->place());
+  };
+  take("model.shared_experts", "n_shared_experts");
+  take("model.dense_layers", "first_k_dense_replace");
+  take("model.mtp_layers", "num_nextn_predict_layers");
+  if (config.flag("use_qk_norm", false)) draft.set("model.qk_norm", true);
+}
+
+/// MiniMax-M2: experts in every layer, norms of queries and keys.
+void minimax_m2(Config& config, Draft& draft) {
+  llama(config, draft, "none");
+  take_experts(config, draft, {"num_local_experts", "num_experts"}, "intermediate_size");
+  if (config.flag("use_qk_norm", true)) draft.set("model.qk_norm", true);
+  const std::int64_t modules =
+      config.find("num_mtp_modules") != nullptr ? config.find("num_mtp_modules")->as_int(0, 1000) : 0;
+  if (modules > 0 && config.flag("use_mtp", true)) draft.set("model.mtp_layers", modules);
+}
+
+/// Granite 3: Llama's shape; its multipliers are values.
+void granite_moe(Config& config, Draft& draft) {
+  llama(config, draft, "none");
+  take_experts(config, draft, {"num_local_experts"}, "intermediate_size");
+  draft.set("model.tied_embeddings", config.flag("tie_word_embeddings", true));
+}
+
+/// StarCoder 2: an MLP of two products with biases, LayerNorm, grouped queries.
+void starcoder2(Config& config, Draft& draft) {
+  llama(config, draft, "none");
+  set_shape(draft, false, false, "rotary", "layer_norm");
+  draft.set("model.activation", std::string("gelu"));
+  draft.set("model.biases", std::string(config.flag("use_bias", true) ? "all" : "none"));
+  draft.set("model.tied_embeddings", config.flag("tie_word_embeddings", true));
+  take_window(config, draft, true);
+}
+
+/// Cohere's Command R: attention and MLP side by side behind one LayerNorm, one matrix for both ends.
+void cohere(Config& config, Draft& draft) {
+  llama(config, draft, "none");
+  set_shape(draft, true, true, "rotary", "layer_norm");
+  if (config.flag("use_qk_norm", false)) draft.set("model.qk_norm", true);
+  draft.set("model.tied_embeddings", config.flag("tie_word_embeddings", true));
+}
+void cohere2(Config& config, Draft& draft) {
+  cohere(config, draft);
+  take_layer_types(config, draft, 4);
+}
+
+/// Phi 1.5 and 2: attention and MLP side by side behind one LayerNorm, biases everywhere.
+void phi(Config& config, Draft& draft) {
+  llama(config, draft, "all");
+  set_shape(draft, false, true, "rotary", "layer_norm");
+  draft.set("model.activation", std::string("gelu"));
+}
+
+/// StableLM 2: gated MLP behind LayerNorm.
+void stablelm(Config& config, Draft& draft) {
+  llama(config, draft, config.flag("use_qkv_bias", false) ? "qkv" : "none");
+  set_shape(draft, true, config.flag("use_parallel_residual", false), "rotary", "layer_norm");
+}
+
 struct Family {
   const char* name;  // model_type
   void (*read)(Config&, Draft&);
@@ -496,21 +628,44 @@ const std::vector<Family>& families() {
       {"mistral", mistral},
       {"qwen2", qwen2},
       {"qwen3", qwen3},
+      {"qwen2_vl_text", qwen2},
+      {"qwen2_5_vl_text", qwen2},
+      {"qwen3_vl_text", qwen3},
+      {"mimo", mimo},
+      {"smollm3", [](Config& c, Draft& d) { llama(c, d, "none"); }},
+      {"seed_oss", [](Config& c, Draft& d) { llama(c, d, "none"); }},
+      {"ministral", mistral},
+      {"ministral3", mistral},
+      {"granite", [](Config& c, Draft& d) { llama(c, d, "none"); }},
+      {"arcee", nemotron},
+      {"glm4", glm4},
+      {"cohere", cohere},
+      {"cohere2", cohere2},
+      {"phi", phi},
+      {"starcoder2", starcoder2},
+      {"stablelm", stablelm},
       {"opt", opt},
       {"gemma", gemma},
       {"gemma2", gemma2},
       {"gemma3_text", gemma3},
       {"phi3", mistral},  // Llama's shape; its checkpoints store queries, keys and values in one matrix
       {"olmo2", olmo2},
+      {"olmo3", olmo3},
       {"nemotron", nemotron},
       {"mixtral", mixtral},
       {"phimoe", phimoe},
       {"olmoe", olmoe},
       {"qwen2_moe", qwen2_moe},
       {"qwen3_moe", qwen3_moe},
+      {"qwen3_vl_moe_text", qwen3_moe},
+      {"glm4_moe", glm4_moe},
+      {"glm4v_moe_text", glm4_moe},
+      {"minimax_m2", minimax_m2},
+      {"granitemoe", granite_moe},
       {"deepseek_v2", deepseek},
       {"deepseek_v3", deepseek},
       {"kimi_k2", deepseek},
+      {"glm4_moe_lite", deepseek},
       {"gpt_oss", gpt_oss},
       {"llama4_text", llama4},
       {"falcon", falcon},
@@ -539,57 +694,12 @@ const Family& family_of(Config& config) {
                          near.empty() ? "" : fmt::format("; did you mean \"{}\"?", near)));
 }
 
-/// Why a key has no part in a scenario; keys that are not here are named as unknown.
-const std::vector<std::pair<const char*, std::vector<std::string>>>& reasons() {
-  static const std::vector<std::pair<const char*, std::vector<std::string>>> kReasons = {
-      {"every activation function costs the same here",
-       {"hidden_act", "activation_function", "activation", "hidden_activation"}},
-      {"dropout's kernels count whatever its probability",
-       {"attention_dropout", "hidden_dropout", "activation_dropout", "dropout", "layerdrop", "resid_pdrop",
-        "embd_pdrop", "attn_pdrop", "classifier_dropout"}},
-      {"of routing, which is taken as balanced",
-       {"norm_topk_prob", "n_group", "topk_group", "topk_method", "scoring_func", "routed_scaling_factor",
-        "router_aux_loss_coef", "router_jitter_noise", "input_jitter_noise", "output_router_logits", "aux_loss_alpha",
-        "seq_aux", "ep_size", "router_z_loss_coef"}},
-      {"changes values, not work",
-       {"initializer_range",
-        "rms_norm_eps",
-        "layer_norm_eps",
-        "layer_norm_epsilon",
-        "rope_theta",
-        "rope_scaling",
-        "rope_parameters",
-        "rotary_emb_base",
-        "rotary_pct",
-        "partial_rotary_factor",
-        "scale_attn_weights",
-        "scale_attn_by_inverse_layer_idx",
-        "reorder_and_upcast_attn",
-        "apply_residual_connection_post_layernorm",
-        "max_window_layers",
-        "init_std",
-        "layer_norm_elementwise_affine",
-        "query_pre_attn_scalar",
-        "attn_logit_softcapping",
-        "final_logit_softcapping",
-        "rope_local_base_freq",
-        "original_max_position_embeddings",
-        "norm_eps",
-        "prefix"}},
-      {"of generation, checkpoints and files, not of a training step",
-       {"_name_or_path", "auto_map", "bos_token_id", "eos_token_id", "pad_token_id", "transformers_version",
-        "use_cache", "task_specific_params", "summary_activation", "summary_first_dropout", "summary_proj_to_labels",
-        "summary_type", "summary_use_proj", "pretraining_tp", "tokenizer_class", "_from_model_config", "layer_types"}},
-  };
-  return kReasons;
-}
-
 void remark_on_the_rest(const Config& config, Draft& draft) {
   std::set<std::string> rest;
   for (const auto& [key, value] : config.members().members()) {
     if (!config.asked().contains(key)) rest.insert(key);
   }
-  for (const auto& [why, keys] : reasons()) {
+  for (const auto& [why, keys] : hf_reasons()) {
     std::vector<std::string> here;
     for (const std::string& key : keys) {
       if (rest.erase(key) == 1) here.push_back(key);
@@ -606,9 +716,20 @@ Draft import_hf(const std::string& file) {
   const json document = config_json(file, text);
   if (!document.is_object()) throw UserError(Place{file, 1, 1}, "", "got no JSON object, expected a config.json");
   Config config(members_of(document, file, text, 0));
+  std::string beside;  // the text's model: encoders of pictures and sound
   if (const auto inner = document.find("text_config");
       inner != document.end() && inner->is_object() && config.members().find("num_hidden_layers") == nullptr) {
+    const Settings whole = config.members();
     config = Config(members_of(*inner, file, text, text.find("\"text_config\"")));
+    // What the text's part leaves to the whole.
+    for (const char* key : {"tie_word_embeddings", "vocab_size", "torch_dtype", "dtype"}) {
+      if (const Settings* outer = whole.find(key); outer != nullptr) config.take_over(key, *outer);
+    }
+    std::vector<std::string> others;
+    for (const auto& [key, value] : whole.members()) {
+      if (value.is_mapping() && key != "text_config") others.push_back(key);
+    }
+    if (!others.empty()) beside = fmt::format("{}", fmt::join(others, ", "));
   }
   Draft draft(fmt::format("{} (Hugging Face transformers)", std::filesystem::path(file).filename().string()),
               {file, 1, 1});
@@ -632,8 +753,15 @@ Draft import_hf(const std::string& file) {
   draft.set("batch.global", std::int64_t{8});
   draft.set("batch.micro", std::int64_t{1});
   draft.assumed("cluster, parallelism, batch", "one node of 8 H100, one sequence each; --set cluster.gpus=... or edit");
+  if (!beside.empty()) draft.ignored(beside, "beside the text's model, which is taken alone");
   remark_on_the_rest(config, draft);
   return draft;
+}
+
+std::vector<std::string> known_model_types() {
+  std::vector<std::string> names;
+  for (const Family& family : families()) names.emplace_back(family.name);
+  return names;
 }
 
 }  // namespace orrery::tools

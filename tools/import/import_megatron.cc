@@ -6,15 +6,17 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <charconv>
 #include <filesystem>
+#include <list>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <sstream>
 
 #include "scenarios/library.h"
 #include "tools/import/import.h"
+#include "tools/import/launch_ways.h"
 #include "tools/import/megatron_flags.h"
 #include "workloads/schedules/schedule.h"
 
@@ -29,14 +31,18 @@ namespace {
 /// The options of a launch line by name, and which were asked for.
 class Launch {
  public:
-  explicit Launch(const LaunchLine& line) : line_(line) {
+  /// `sets`: what the user lays over the scenario, which stands for what the script does not say.
+  Launch(const LaunchLine& line, const std::vector<std::string>& sets, Draft& draft) : line_(line), draft_(draft) {
+    for (const std::string& set : sets) sets_[set.substr(0, set.find('='))] = set.substr(set.find('=') + 1);
     for (const LaunchOption& option : line.options) {
       const auto [known, fresh] = options_.emplace(normal(option.name), &option);
       if (fresh) continue;
       if (known->second->values != option.values && taken_flags().contains(known->first)) {
-        throw UserError(option.place, "--" + option.name,
-                        fmt::format("got {} after {}, expected one of them", text_of(option), text_of(*known->second)));
+        draft.ignored(fmt::format("--{} {} (line {})", option.name, text_of(*known->second), known->second->place.line),
+                      fmt::format("{} follows (line {}), and of the same flag the last holds", text_of(option),
+                                  option.place.line));
       }
+      known->second = &option;
     }
   }
 
@@ -51,6 +57,10 @@ class Launch {
     const LaunchOption* option = find(name);
     if (option == nullptr) return false;
     static const std::set<std::string> kWords{"true", "false", "True", "False", "0", "1"};
+    const bool open = !option->values.empty() && option->values[0].find('$') != std::string::npos;
+    if (open)
+      draft_.ignored(fmt::format("{} behind --{}", option->values[0], name),
+                     "what it holds is not known, taken as nothing");
     if (!option->values.empty() && kWords.contains(option->values[0]))
       refuse(*option, fmt::format("takes no value, got {}, expected the flag alone, or nothing", option->values[0]));
     return true;
@@ -59,7 +69,14 @@ class Launch {
   std::optional<Settings> value(const std::string& name) {
     const LaunchOption* option = find(name);
     if (option == nullptr) return std::nullopt;
+    const bool open = !option->values.empty() && option->values[0].find_first_of("$`") != std::string::npos;
+    if (const std::optional<std::string> given = open ? given_for(name) : std::nullopt) {
+      Settings holder = Settings::mapping(option->place);
+      holder.set("--" + option->name, Settings::scalar(*given, option->place, true));
+      return holder.members().front().second;
+    }
     if (option->values.empty()) refuse(*option, "has no value, expected one");
+    if (open) refuse(*option, not_known(name, option->values[0]));
     Settings holder = Settings::mapping(option->place);
     holder.set("--" + option->name, Settings::scalar(option->values[0], option->place, true));
     return holder.members().front().second;
@@ -78,14 +95,28 @@ class Launch {
   std::optional<std::int64_t> count(const std::string& name, std::int64_t low = 1) {
     const std::optional<Settings> given = value(name);
     if (!given) return std::nullopt;
-    if (given->text().find('$') != std::string::npos)
-      given->fail(fmt::format("got {}, which the script does not assign, expected a whole number", given->text()));
     return given->as_int(low, 1'000'000'000'000);
   }
   std::int64_t need(const std::string& name) {
     const std::optional<std::int64_t> given = count(name);
-    if (!given) throw UserError(line_.place, "--" + name, "is not given, and Megatron-LM has no default for it");
-    return *given;
+    if (given) return *given;
+    // What says layers by another name is a model of another family.
+    constexpr std::array<std::pair<const char*, const char*>, 3> kOthers{
+        {{"hybrid-layer-pattern", "layers of Mamba among those of attention"},
+         {"hybrid-override-pattern", "layers of Mamba among those of attention"},
+         {"encoder-num-layers", "an encoder beside a decoder"}}};
+    for (const auto& [flag, what] : kOthers) {
+      if (find(flag) != nullptr)
+        refuse(flag,
+               fmt::format("got {}, expected a decoder of attention and MLPs or experts, with --num-layers", what));
+    }
+    const bool some = std::any_of(line_.options.begin(), line_.options.end(), [](const LaunchOption& each) {
+      return each.name == "hidden-size" || each.name == "seq-length" || each.name == "micro-batch-size";
+    });
+    throw UserError(line_.place, "--" + name,
+                    some ? "is not given, and Megatron-LM has no default for it"
+                         : "is not given, nor is any size of a model: no training of Megatron-LM's is started here, or "
+                           "its arguments stand in another file");
   }
   Place place(const std::string& name) const {
     const auto found = options_.find(name);
@@ -99,6 +130,27 @@ class Launch {
       const bool digits = !text.empty() && text.size() < 8 && text.find_first_not_of("0123456789") == std::string::npos;
       if (digits && std::find(names.begin(), names.end(), name) != names.end()) return std::stoll(text);
     }
+    return std::nullopt;
+  }
+  std::string file_name() const { return std::filesystem::path(line_.place.file.text()).filename().string(); }
+  /// A size that the model has and the launch does not say.
+  void stand_for(const std::string& name, std::int64_t value) {
+    stand_ins_.push_back({name, {std::to_string(value)}, line_.place});
+    options_[name] = &stand_ins_.back();
+  }
+  bool is_set(const std::string& key) const { return sets_.contains(key); }
+  /// A count of the launcher, where it is a plain number: "8", "gpu:8". `optional`: else it is left out.
+  std::optional<std::int64_t> whole(const std::string& name, bool optional) {
+    const LaunchOption* option = find(name);
+    if (option == nullptr) return std::nullopt;
+    const std::string text = option->values.empty() ? "" : option->values[0];
+    const std::string digits = text.substr(text.rfind(':') + 1);
+    const bool plain =
+        !digits.empty() && digits.size() < 8 && digits.find_first_not_of("0123456789") == std::string::npos;
+    if (plain) return std::stoll(digits);
+    if (optional) return std::nullopt;
+    if (text.find_first_of("$`") == std::string::npos) return count(name);
+    draft_.assumed("--" + name, fmt::format("{}, which the script does not assign", text));
     return std::nullopt;
   }
   std::vector<std::string> unasked() const {
@@ -122,7 +174,59 @@ class Launch {
     throw UserError(option.place, "--" + option.name, message);
   }
 
+  /// The keys that flags with a whole number become.
+  static const std::map<std::string, std::string>& keys() {
+    static const std::map<std::string, std::string> kKeys{{"num-layers", "model.layers"},
+                                                          {"hidden-size", "model.hidden"},
+                                                          {"ffn-hidden-size", "model.ffn_hidden"},
+                                                          {"num-attention-heads", "model.heads"},
+                                                          {"num-query-groups", "model.kv_heads"},
+                                                          {"kv-channels", "model.head_dim"},
+                                                          {"seq-length", "model.seq"},
+                                                          {"vocab-size", "model.vocab"},
+                                                          {"padded-vocab-size", "model.vocab"},
+                                                          {"num-experts", "model.experts"},
+                                                          {"moe-router-topk", "model.top_k"},
+                                                          {"moe-ffn-hidden-size", "model.expert_ffn_hidden"},
+                                                          {"mtp-num-layers", "model.mtp_layers"},
+                                                          {"tensor-model-parallel-size", "parallelism.tensor"},
+                                                          {"pipeline-model-parallel-size", "parallelism.pipeline"},
+                                                          {"context-parallel-size", "parallelism.context"},
+                                                          {"expert-model-parallel-size", "parallelism.expert"},
+                                                          {"expert-tensor-parallel-size", "parallelism.expert_tensor"},
+                                                          {"micro-batch-size", "batch.micro"},
+                                                          {"global-batch-size", "batch.global"},
+                                                          {"world-size", "cluster.gpus"}};
+    return kKeys;
+  }
+  std::optional<std::string> given_for(const std::string& flag) const {
+    const auto key = keys().find(flag);
+    if (key == keys().end()) return std::nullopt;
+    const auto found = sets_.find(key->second);
+    return found != sets_.end() ? std::optional<std::string>(found->second) : std::nullopt;
+  }
+  /// What is not known, and how to say it.
+  static std::string not_known(const std::string& flag, const std::string& text) {
+    std::string how;
+    for (std::size_t at = text.find('$'); at != std::string::npos; at = text.find('$', at + 1)) {
+      std::size_t begin = at + 1 + (text.compare(at, 2, "${") == 0 ? 1 : 0), end = begin;
+      while (end < text.size() && (std::isalnum(static_cast<unsigned char>(text[end])) != 0 || text[end] == '_')) ++end;
+      const std::string name = text.substr(begin, end - begin);
+      if (name.empty()) continue;
+      const bool argument = std::isdigit(static_cast<unsigned char>(name[0])) != 0;
+      how += (how.empty() ? "" : " ") +
+             (argument ? "-- ARGUMENT... behind the file for $" + name : fmt::format("--env {}=VALUE", name));
+    }
+    if (const auto key = keys().find(flag); key != keys().end())
+      how += fmt::format("{}--set {}=VALUE", how.empty() ? "" : ", or ", key->second);
+    return fmt::format("got {}, which the script does not assign, expected its value: {}", text,
+                       how.empty() ? "written in the script" : how);
+  }
+
   const LaunchLine& line_;
+  std::list<LaunchOption> stand_ins_;
+  Draft& draft_;
+  std::map<std::string, std::string> sets_;
   std::map<std::string, const LaunchOption*> options_;
   std::set<std::string> asked_;
 };
@@ -131,15 +235,42 @@ void take(Launch& launch, Draft& draft, const std::string& flag, const char* key
   if (const std::optional<std::int64_t> given = launch.count(flag)) draft.set(key, *given, launch.place(flag));
 }
 
+/// The size of a tokenizer's vocabulary as its models pad it (their config.json), by a family's name in a path.
+std::optional<std::pair<std::string, std::int64_t>> vocabulary_of(const std::string& type, std::string files) {
+  static const std::vector<std::pair<std::string, std::int64_t>> kSizes{
+      {"qwen3", 151936},       {"qwen2.5-0.5b", 151936}, {"qwen2.5-1.5b", 151936}, {"qwen2.5-3b", 151936},
+      {"qwen2.5", 152064},     {"qwen2p5", 152064},      {"qwen_2p5_3b", 151936},  {"qwen_2p5", 152064},
+      {"qwen2", 152064},       {"llama-4", 202048},      {"llama4", 202048},       {"llama-3", 128256},
+      {"llama3", 128256},      {"llama-2", 32000},       {"llama2", 32000},        {"mixtral", 32000},
+      {"mistral-7b", 32000},   {"mistral", 32000},       {"deepseek-v2", 102400},  {"deepseek_v2", 102400},
+      {"deepseek-v3", 129280}, {"deepseek_v3", 129280},  {"deepseek-r1", 129280},  {"nemotron-mini", 256000},
+      {"gpt-oss", 201088},     {"kimi-k2", 163840},      {"glm-4.5", 151552}};
+  std::transform(files.begin(), files.end(), files.begin(), [](unsigned char c) { return std::tolower(c); });
+  for (const auto& [name, size] : kSizes) {
+    if (files.find(name) != std::string::npos) return std::pair(name, size);
+  }
+  if (type == "Llama2Tokenizer") return std::pair(type, std::int64_t{32000});
+  if (type == "Llama3Tokenizer" || type == "TikTokenizer") return std::pair(type, std::int64_t{128256});
+  return std::nullopt;
+}
+
 void take_vocabulary(Launch& launch, Draft& draft) {
   const std::optional<Settings> tokenizer = launch.value("tokenizer-type");
   take(launch, draft, "padded-vocab-size", "model.vocab");
   take(launch, draft, "vocab-size", "model.vocab");
-  if (draft.has("model.vocab")) return;
+  if (draft.has("model.vocab") || launch.is_set("model.vocab")) return;
   if (tokenizer && tokenizer->text() != "GPT2BPETokenizer") {
-    draft.assumed("model.vocab",
-                  fmt::format("{} says no size; --vocab-size, or --set model.vocab=N, does", tokenizer->text()));
-    return;
+    const std::string files = fmt::format("{} {}", fmt::join(launch.words("tokenizer-model"), " "), launch.file_name());
+    if (const auto known = vocabulary_of(tokenizer->text(), files)) {
+      draft.set("model.vocab", known->second, tokenizer->place());
+      draft.assumed("model.vocab",
+                    fmt::format("{}, that of {}; --set model.vocab=N for another", known->second, known->first));
+      return;
+    }
+    launch.refuse("tokenizer-type",
+                  fmt::format("got {}, which says no size of the vocabulary, expected --vocab-size, or "
+                              "--set model.vocab=N",
+                              tokenizer->text()));
   }
   draft.set("model.vocab", std::int64_t{50257});
   draft.assumed("model.vocab", "50257, that of GPT2BPETokenizer");
@@ -182,38 +313,6 @@ void take_latent(Launch& launch, Draft& draft) {
   size("qk-head-dim", "model.qk_nope_dim", 128);
   size("qk-pos-emb-head-dim", "model.qk_rope_dim", 64);
   size("v-head-dim", "model.v_dim", 128);
-}
-
-/// The layers of a pattern as Python reads it, ([0]*3+[1]*58) or [0, 1, 1]: lists of 0 and 1, repeated and joined.
-/// Nothing where it is anything else, or has more than `most` layers.
-std::optional<std::vector<bool>> layers_of(const std::string& pattern, std::size_t most) {
-  std::string text;
-  for (const char c : pattern) {
-    if (std::isspace(static_cast<unsigned char>(c)) == 0) text += c;
-  }
-  if (text.starts_with("(") && text.ends_with(")")) text = text.substr(1, text.size() - 2);
-  std::vector<bool> layers;
-  for (std::size_t at = 0;; ++at) {  // a list, how often, and a plus sign unless it is the last
-    if (at >= text.size() || text[at] != '[') return std::nullopt;
-    std::vector<bool> list;
-    do {
-      if (at + 2 >= text.size() || (text[at + 1] != '0' && text[at + 1] != '1')) return std::nullopt;
-      list.push_back(text[at + 1] == '1');
-      at += 2;
-    } while (text[at] == ',');
-    if (text[at++] != ']') return std::nullopt;
-    std::size_t times = 1;
-    if (at < text.size() && text[at] == '*') {
-      const char *begin = text.data() + at + 1, *end = text.data() + text.size();
-      const auto [behind, error] = std::from_chars(begin, end, times);
-      if (error != std::errc{} || times > most) return std::nullopt;
-      at = static_cast<std::size_t>(behind - text.data());
-    }
-    if (layers.size() + times * list.size() > most) return std::nullopt;
-    for (std::size_t i = 0; i < times; ++i) layers.insert(layers.end(), list.begin(), list.end());
-    if (at == text.size()) return layers;
-    if (text[at] != '+') return std::nullopt;
-  }
 }
 
 /// Which layers have experts: one in so many, or a list, of which dense first layers are modelled.
@@ -396,7 +495,15 @@ void take_layout(Launch& launch, Draft& draft) {
   constexpr std::int64_t kMostRanks = 1 << 20;
   if (tensor > kMostRanks || stages > 10'000 || context > kMostRanks) return;  // which the loader refuses
 
-  std::optional<std::int64_t> per_node = launch.count("nproc-per-node"), nodes = launch.count("nnodes");
+  // What only the launch can say is no reason to stop where the user says the GPUs.
+  const bool said = launch.is_set("cluster.gpus");
+  std::optional<std::int64_t> per_node, nodes;
+  for (const char* flag : {"nproc-per-node", "num-gpus", "gpus-per-node", "ntasks-per-node"}) {
+    if (!per_node) per_node = launch.whole(flag, said);
+  }
+  for (const char* flag : {"nnodes", "num-nodes", "nodes"}) {
+    if (!nodes) nodes = launch.whole(flag, said);
+  }
   if (!per_node) per_node = launch.variable({"GPUS_PER_NODE", "NPROC_PER_NODE", "SLURM_GPUS_ON_NODE"});
   if (!nodes) nodes = launch.variable({"NNODES", "NUM_NODES", "SLURM_NNODES", "SLURM_JOB_NUM_NODES"});
   std::optional<std::int64_t> gpus = launch.variable({"WORLD_SIZE"});
@@ -405,6 +512,17 @@ void take_layout(Launch& launch, Draft& draft) {
   if (!gpus) {
     gpus = tensor * stages * context;
     draft.assumed("cluster.gpus", fmt::format("{}, one replica: the launch line names no number of nodes", *gpus));
+  }
+  const bool mixture = launch.find("num-experts") != nullptr && expert.value_or(1) <= kMostRanks;
+  const std::int64_t replica = tensor * stages * context,
+                     of_experts = mixture ? stages * expert.value_or(1) * expert_tensor.value_or(tensor) : 1;
+  const std::int64_t least = replica <= kMostRanks && of_experts <= kMostRanks ? std::lcm(replica, of_experts) : 0;
+  if (!said && *gpus < least && least <= kMostRanks) {
+    draft.first(
+        fmt::format("cluster.gpus: {}, the fewest for its layout: the {} that are started are too few; --set "
+                    "cluster.gpus=N for more",
+                    least, *gpus));
+    gpus = least;
   }
   draft.set("cluster.device", std::string("h100-sxm-80gb"));
   draft.assumed("cluster.device", "h100-sxm-80gb; --set cluster.device=NAME, cluster.fabric=NAME for another machine");
@@ -576,12 +694,38 @@ void remark_on_the_rest(const Launch& launch, Draft& draft) {
   }
 }
 
-}  // namespace
+/// A scenario that is no more than a model, to be asked for its sizes.
+Settings model_alone(const std::string& model) {
+  Draft alone("a model", {});
+  alone.set("cluster.device", std::string("h100-sxm-80gb"));
+  alone.set("cluster.gpus", std::int64_t{1});
+  alone.set("model", model);
+  alone.set("batch.global", std::int64_t{1});
+  return alone.document();
+}
 
-Draft import_megatron(const LaunchLine& line) {
-  Launch launch(line);
+/// What the launch says beside the model that it names: sizes in it are those of the model, whatever they say.
+Draft import_over_model(Launch& launch, Draft& draft, const std::string& model) {
+  draft.set("name", model);
+  draft.apply("model=" + model);
+  draft.apply(fmt::format("model.seq={}", launch.count("seq-length").value_or(4096)));
+  const scenarios::Scenario shipped = scenarios::load_scenario(model_alone(model));
+  launch.stand_for("num-layers", shipped.job.model.layers);
+  if (shipped.job.model.experts.any()) launch.stand_for("num-experts", shipped.job.model.experts.count);
+  take_layout(launch, draft);
+  take_precision(launch, draft);
+  take_work(launch, draft);
+  take_software(launch, draft);
+  remark_on_the_rest(launch, draft);
+  return draft;
+}
+
+Draft import_way(const LaunchLine& line, const std::vector<std::string>& sets, const std::string& model = "") {
   const std::filesystem::path file = line.place.file.text();
   Draft draft(fmt::format("{} (Megatron-LM)", file.filename().string()), line.place);
+  for (const std::string& what : line.left_out) draft.ignored(what);
+  Launch launch(line, sets, draft);
+  if (!model.empty()) return import_over_model(launch, draft, model);
   draft.set("name", file.has_extension() ? file.stem().string() : std::string("megatron"));
   take_model(launch, draft);
   take_layout(launch, draft);
@@ -591,6 +735,65 @@ Draft import_megatron(const LaunchLine& line) {
     draft.assumed("attention", "the default of the software; no --attention-backend is given");
   take_software(launch, draft);
   remark_on_the_rest(launch, draft);
+  return draft;
+}
+
+/// A way through the script and what it makes, or why it makes nothing.
+struct Way {
+  const LaunchLine* line = nullptr;
+  std::optional<Draft> draft;
+  std::string outcome;  // the scenario, or the complaint
+};
+
+}  // namespace
+
+Draft import_megatron_over(const LaunchLine& line, const std::string& model, const std::vector<std::string>& sets) {
+  return import_way(line, sets, model);
+}
+
+Draft import_megatron(const LaunchScript& script, const std::vector<std::string>& sets) {
+  std::vector<Way> ways;
+  std::optional<UserError> complaint;
+  for (const LaunchLine& line : script.ways) {
+    Way way{&line, {}, {}};
+    try {
+      way.draft = import_way(line, sets);
+      way.outcome = way.draft->values();
+    } catch (const UserError& error) {
+      if (!complaint) complaint = error;
+      way.outcome = error.what();
+    }
+    ways.push_back(std::move(way));
+  }
+  const bool alike =
+      std::all_of(ways.begin(), ways.end(), [&](const Way& way) { return way.outcome == ways[0].outcome; });
+  const std::vector<Way> all = ways;
+  std::erase_if(ways, [&](const Way& way) { return !alike && !as_usual(*way.line); });
+  if (ways.empty()) ways = all;
+  for (const Way& way : ways) {
+    if (way.outcome == ways[0].outcome) continue;
+    const ShellDecision* at = parting(*ways[0].line, *way.line);
+    if (at == nullptr) break;
+    throw UserError(at->place, "if",
+                    fmt::format("{} is not decided by the script, and the scenario depends on it ({}), expected {}",
+                                at->condition, difference(ways[0].outcome, way.outcome), how_to_say(*at)));
+  }
+  if (!ways[0].draft) throw *complaint;
+  Draft draft = *std::move(ways[0].draft);
+  if (!alike) {
+    for (const Way& way : all) {
+      const ShellDecision* at = parting(*ways[0].line, *way.line);
+      if (way.outcome == ways[0].outcome || at == nullptr) continue;
+      draft.first(fmt::format("line {}: {}: taken as if what is not assigned were unset; otherwise {}; {} says it",
+                              at->place.line, at->condition, difference(way.outcome, ways[0].outcome),
+                              how_to_say(*at)));
+      break;
+    }
+  }
+  for (const std::string& what : script.remarks) draft.ignored(what);
+  if (!script.unset.empty())
+    draft.assumed("not assigned in the script, taken as unset",
+                  fmt::format("{}; --env NAME=VALUE says it", fmt::join(script.unset, ", ")));
   return draft;
 }
 

@@ -6,9 +6,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 
 #include "sim/error.h"
@@ -37,18 +39,29 @@ const std::map<std::string, std::string>& models() {
 
 struct Log {
   std::map<std::string, std::pair<json, Place>> values;  // the last of each key that says something once
+  std::set<std::string> keys;                            // all that are logged
   std::vector<double> step_times;                        // as logged, seconds
   std::vector<double> block_steps;                       // of blocks, seconds per step
 };
 
 double number_of(const json& value, double fallback) { return value.is_number() ? value.get<double>() : fallback; }
 
-/// Samples that an event says to have been trained on.
-double samples_of(const json& event) {
+/// What an event's metadata says under a key; -1: nothing.
+double metadata_of(const json& event, const char* key) {
   const auto metadata = event.find("metadata");
   if (metadata == event.end() || !metadata->is_object()) return -1;
-  const auto count = metadata->find("samples_count");
+  const auto count = metadata->find(key);
   return count == metadata->end() ? -1 : number_of(*count, -1);
+}
+
+/// The time of a step that statistics state, whatever they call it, or how many sequences a second; 0: neither.
+double step_time_of(const json& statistics, double global) {
+  for (const char* key : {"train_step_time", "train_step_timing in s", "train_step_timing", "step_time"}) {
+    if (const auto found = statistics.find(key); found != statistics.end()) return number_of(*found, 0);
+  }
+  const auto rate = statistics.find("throughput");
+  const double sequences = rate == statistics.end() ? 0 : number_of(*rate, 0);
+  return sequences > 0 ? global / sequences : 0;
 }
 
 class LogReader {
@@ -88,25 +101,37 @@ class LogReader {
     const std::string key = event["key"].is_string() ? event["key"].get<std::string>() : "";
     const json value = event.contains("value") ? event["value"] : json();
     const double time_s = event.contains("time_ms") ? number_of(event["time_ms"], 0) / 1e3 : 0;
+    log_.keys.insert(key);
     if (key == "global_batch_size") global_ = number_of(value, 0);
-    if (key == "tracked_stats" && value.is_object() && value.contains("train_step_time"))
-      log_.step_times.push_back(number_of(value["train_step_time"], 0));
+    if (key == "max_sequence_length") seq_ = number_of(value, 0);
+    if (key == "tracked_stats" && value.is_object()) {
+      if (const double step = step_time_of(value, global_); step > 0) log_.step_times.push_back(step);
+    }
     if (key == "block_start") {
       begun_s_ = time_s;
-      before_ = std::max(0.0, samples_of(event));
+      before_ = std::max(0.0, metadata_of(event, "samples_count"));
     }
     if (key == "block_stop" && begun_s_ > 0) {
-      const double samples = samples_of(event) - before_;
-      if (samples > 0 && global_ > 0 && time_s > begun_s_)
-        log_.block_steps.push_back((time_s - begun_s_) * global_ / samples);
+      const double steps = steps_of(event);
+      if (steps > 0 && time_s > begun_s_) log_.block_steps.push_back((time_s - begun_s_) / steps);
       begun_s_ = 0;
     }
     if (!value.is_null() && key != "tracked_stats") log_.values[key] = {value, place};
   }
 
+  /// Of the block that an event ends: by its samples, or by epoch_count, which counts sequences in some logs and tokens
+  /// in others (GPT-3's): whole steps of tokens are far too many to be sequences.
+  double steps_of(const json& event) const {
+    if (global_ <= 0) return 0;
+    const double samples = metadata_of(event, "samples_count") - before_, epoch = metadata_of(event, "epoch_count");
+    if (metadata_of(event, "samples_count") > 0) return samples / global_;
+    const bool tokens = seq_ > 0 && epoch >= seq_ * global_;
+    return epoch > 0 ? epoch / (tokens ? seq_ * global_ : global_) : 0;
+  }
+
   const std::string& file_;
   Log log_;
-  double global_ = 0, begun_s_ = 0, before_ = 0;
+  double global_ = 0, seq_ = 2048, begun_s_ = 0, before_ = 0;  // sequences of GPT-3, where the log says none
 };
 
 double median(std::vector<double> values) {
@@ -114,25 +139,162 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-void take_machine(const Log& log, Draft& draft) {
+struct Board {
+  const char *word, *device, *fabric;
+  std::int64_t per_node;
+};
+
+/// The devices by what a platform's name holds, the longer words first.
+const Board* board_in(const std::string& platform) {
+  static constexpr Board kBoards[] = {
+      {"GB300", "gb300", "nvl72-xdr", 4},        {"GB200", "gb200", "nvl72-ndr", 4},
+      {"B300", "b300-sxm-288gb", "xdr-rail", 8}, {"B200", "b200-sxm-180gb", "ndr-rail", 8},
+      {"GH200", "gh200-96gb", "ndr-rail", 4},    {"H200", "h200-sxm-141gb", "ndr-rail", 8},
+      {"H100", "h100-sxm-80gb", "ndr-rail", 8},  {"A100", "a100-sxm-80gb", "ndr-rail", 8},
+      {"MI300X", "mi300x", "amd-400g-rail", 8},  {"MI325X", "mi325x", "amd-400g-rail", 8},
+      {"MI350X", "mi350x", "amd-400g-rail", 8},  {"MI355X", "mi355x", "amd-400g-rail", 8}};
+  for (const Board& board : kBoards) {
+    if (platform.find(board.word) != std::string::npos) return &board;
+  }
+  return nullptr;
+}
+
+/// Returns the GPUs.
+std::int64_t take_machine(const Log& log, Draft& draft) {
   const auto platform = log.values.find("submission_platform");
   const std::string text = platform == log.values.end() || !platform->second.first.is_string()
                                ? ""
                                : platform->second.first.get<std::string>();
-  draft.set("cluster.device", std::string(text.find("B200") != std::string::npos   ? "b200-sxm-180gb"
-                                          : text.find("H200") != std::string::npos ? "h200-sxm-141gb"
-                                          : text.find("A100") != std::string::npos ? "a100-sxm-80gb"
-                                                                                   : "h100-sxm-80gb"));
-  std::int64_t nodes = std::atoll(text.c_str());
-  if (nodes < 1 || nodes > 100'000) nodes = 1;
-  draft.set("cluster.gpus", 8 * nodes);
-  if (nodes > 1) draft.set("cluster.fabric", std::string("ndr-rail"));
-  draft.assumed("cluster", fmt::format("nodes of 8 GPUs, by submission_platform \"{}\"; --set cluster...", text));
+  const auto logged = [&](std::initializer_list<const char*> keys) -> std::int64_t {
+    for (const char* key : keys) {
+      const auto at = log.values.find(key);
+      if (at != log.values.end() && number_of(at->second.first, 0) >= 1 && number_of(at->second.first, 0) <= 1e6)
+        return static_cast<std::int64_t>(at->second.first.get<double>());
+    }
+    return 0;
+  };
+  const Board* board = board_in(text);
+  std::int64_t nodes = logged({"number_of_nodes", "num_nodes"}),
+               each = logged({"accelerators_per_node", "gpus_per_node"});
+  const std::int64_t said = std::atoll(text.c_str());
+  if (nodes == 0) nodes = said >= 1 && said <= 100'000 ? said : 1;
+  if (each == 0) each = board != nullptr ? board->per_node : 8;
+  const std::int64_t gpus = std::min<std::int64_t>(nodes * each, 1 << 20);
+  draft.set("cluster.device", std::string(board != nullptr ? board->device : "h100-sxm-80gb"));
+  draft.set("cluster.gpus", gpus);
+  if (gpus > each) draft.set("cluster.fabric", std::string(board != nullptr ? board->fabric : "ndr-rail"));
+  if (board == nullptr)
+    draft.assumed("cluster.device", fmt::format("h100-sxm-80gb: submission_platform \"{}\" names no device; --set "
+                                                "cluster.device=NAME",
+                                                text));
+  draft.assumed("cluster",
+                fmt::format("{} nodes of {} GPUs, by submission_platform \"{}\"; --set cluster...", nodes, each, text));
+  return gpus;
+}
+
+/// The rank of the benchmark's adapters (MLPerf Training, llama2_70b_lora, reference implementation).
+constexpr std::int64_t kRankOfBenchmark = 16;
+
+void take_adapter(const Log& log, Draft& draft, const std::string& benchmark) {
+  const auto rank = log.values.find("lora_rank");
+  if (rank == log.values.end() && benchmark.find("lora") == std::string::npos) return;
+  draft.set("finetune.kind", std::string("lora"));
+  const bool said =
+      rank != log.values.end() && number_of(rank->second.first, 0) >= 1 && number_of(rank->second.first, 0) <= 1e5;
+  draft.set("finetune.rank", said ? static_cast<std::int64_t>(rank->second.first.get<double>()) : kRankOfBenchmark);
+  if (!said)
+    draft.assumed("finetune.rank", fmt::format("{}, that of the benchmark: the log says none", kRankOfBenchmark));
+  draft.assumed("sequences",
+                "packed to the full length, as the benchmark's data are; --set batch.document_tokens=N for shorter "
+                "documents");
+}
+
+std::int64_t set_number(const std::vector<std::string>& sets, const std::string& key) {
+  for (const std::string& set : sets) {
+    if (set.starts_with(key + "="))
+      return std::clamp<std::int64_t>(std::atoll(set.c_str() + key.size() + 1), 1, 1 << 20);
+  }
+  return 1;
+}
+
+/// The sequences of a micro-batch, as the accumulated steps leave them; the layout is the user's to say.
+void take_micro(const Log& log, Draft& draft, const std::string& file, const std::vector<std::string>& sets,
+                std::int64_t gpus, std::int64_t global) {
+  const std::int64_t layout = set_number(sets, "parallelism.tensor") * set_number(sets, "parallelism.pipeline") *
+                              set_number(sets, "parallelism.context");
+  const std::int64_t replicas = gpus / std::max<std::int64_t>(1, layout);
+  const auto accumulated = log.values.find("gradient_accumulation_steps");
+  const double steps = accumulated == log.values.end() ? 0 : number_of(accumulated->second.first, 0);
+  if (replicas >= 1 && global % replicas != 0) {
+    throw UserError({file, 1, 1}, "parallelism",
+                    fmt::format("got {} sequences in a step on {} GPUs, which are too few for a replica each, expected "
+                                "the layout, which the log does not say: --set parallelism.tensor=N, "
+                                "parallelism.pipeline=N or parallelism.context=N",
+                                global, gpus));
+  }
+  std::int64_t micro = 1;
+  const double each =
+      steps >= 1 && replicas >= 1 ? static_cast<double>(global) / static_cast<double>(replicas) / steps : 1;
+  if (each > 1 && each == std::floor(each) && each < 1e6) micro = static_cast<std::int64_t>(each);
+  draft.set("batch.micro", micro);
+  if (steps >= 1 && each != std::floor(each))
+    draft.assumed("gradient_accumulation_steps",
+                  fmt::format("{:g}, which {} replicas of {} sequences contradict: the layout is another", steps,
+                              replicas, global));
+}
+
+void remark_on_keys(const Log& log, Draft& draft) {
+  static const std::set<std::string> kTaken{"submission_benchmark",
+                                            "submission_org",
+                                            "submission_platform",
+                                            "global_batch_size",
+                                            "gradient_accumulation_steps",
+                                            "max_sequence_length",
+                                            "lora_rank",
+                                            "tracked_stats",
+                                            "block_start",
+                                            "block_stop",
+                                            "number_of_nodes",
+                                            "num_nodes",
+                                            "accelerators_per_node",
+                                            "gpus_per_node"};
+  static const std::set<std::string> kWithout{"submission_division",
+                                              "submission_status",
+                                              "submission_poc_name",
+                                              "submission_poc_email",
+                                              "seed",
+                                              "cache_clear",
+                                              "init_start",
+                                              "init_stop",
+                                              "run_start",
+                                              "run_stop",
+                                              "epoch_start",
+                                              "epoch_stop",
+                                              "eval_start",
+                                              "eval_stop",
+                                              "eval_accuracy",
+                                              "eval_samples",
+                                              "train_samples",
+                                              "lora_alpha",
+                                              "max_steps",
+                                              "target_accuracy",
+                                              "run_duration",
+                                              "initial_checkpoint",
+                                              "init_checkpoint_step",
+                                              "number_of_ranks"};
+  std::vector<std::string> without, unknown;
+  for (const std::string& key : log.keys) {
+    if (kTaken.contains(key) || key.empty()) continue;
+    (kWithout.contains(key) || key.starts_with("opt_") ? without : unknown).push_back(key);
+  }
+  if (!without.empty())
+    draft.ignored(fmt::format("{}", fmt::join(without, ", ")), "changes no work of a step that is modelled");
+  if (!unknown.empty()) draft.ignored(fmt::format("{}", fmt::join(unknown, ", ")), "not known to orrery");
 }
 
 }  // namespace
 
-Draft import_mllog(const std::string& file) {
+Draft import_mllog(const std::string& file, const std::vector<std::string>& sets) {
   const Log log = LogReader(file).read();
   const auto text_of = [&](const char* key) {
     const auto at = log.values.find(key);
@@ -161,18 +323,26 @@ Draft import_mllog(const std::string& file) {
   draft.set("id", fmt::format("mlperf-{}-{}", benchmark, std::filesystem::path(file).stem().string()));
   draft.set("source",
             fmt::format("MLPerf Training, {} on {}", text_of("submission_org"), text_of("submission_platform")));
-  take_machine(log, draft);
+  const std::int64_t gpus = take_machine(log, draft);
   draft.set("model", model->second);
   if (log.values.contains("max_sequence_length"))
     draft.apply(fmt::format("model.seq={}", count_of("max_sequence_length")));
-  draft.set("batch.global", count_of("global_batch_size"));
-  draft.set("batch.micro", std::int64_t{1});
+  const std::int64_t global = count_of("global_batch_size");
+  draft.set("batch.global", global);
+  take_micro(log, draft, file, sets, gpus, global);
+  take_adapter(log, draft, benchmark);
   draft.assumed("parallelism, batch.micro, precision, software",
-                "the log does not say them; --set parallelism.tensor=...");
+                "the log does not say them: one GPU a replica is taken; --set parallelism.tensor=...");
   const bool logged = !log.step_times.empty();
   draft.set("measured.iteration_s", fmt::format("{:.6g}", median(logged ? log.step_times : log.block_steps)));
   draft.assumed("measured.iteration_s", logged ? fmt::format("the median of {} logged steps", log.step_times.size())
                                                : fmt::format("the median of {} blocks", log.block_steps.size()));
+  if (logged && !log.block_steps.empty()) {
+    const double step = median(log.step_times), block = median(log.block_steps);
+    if (block > 1.2 * step || step > 1.2 * block)
+      draft.assumed("measured.iteration_s", fmt::format("blocks say {:.4g} s, logged steps {:.4g} s", block, step));
+  }
+  remark_on_keys(log, draft);
   return draft;
 }
 

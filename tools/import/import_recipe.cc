@@ -166,11 +166,41 @@ std::int64_t gpus_in(const std::string& name) {
   return gpus;
 }
 
+/// The device that a name states, with the fabric that it stands in: ..._256gpu_gb200_fp8mx_config.
+struct NamedDevice {
+  const char *word, *device, *fabric;
+  std::int64_t per_node;
+};
+const NamedDevice* device_in(const std::string& name) {
+  static constexpr NamedDevice kDevices[] = {
+      {"gb300", "gb300", "nvl72-xdr", 4},        {"gb200", "gb200", "nvl72-ndr", 4},
+      {"b300", "b300-sxm-288gb", "xdr-rail", 8}, {"b200", "b200-sxm-180gb", "ndr-rail", 8},
+      {"gh200", "gh200-96gb", "ndr-rail", 4},    {"h200", "h200-sxm-141gb", "ndr-rail", 8},
+      {"h100", "h100-sxm-80gb", "ndr-rail", 8},  {"h800", "h800-sxm-80gb", "ndr-rail", 8},
+      {"a100", "a100-sxm-80gb", "ndr-rail", 8},  {"mi300x", "mi300x", "amd-400g-rail", 8},
+      {"mi325x", "mi325x", "amd-400g-rail", 8},  {"mi355x", "mi355x", "amd-400g-rail", 8}};
+  std::string text = "_";
+  for (const char c : name)
+    text += std::isalnum(static_cast<unsigned char>(c)) != 0
+                ? static_cast<char>(std::tolower(static_cast<unsigned char>(c)))
+                : '_';
+  text += '_';
+  for (const NamedDevice& each : kDevices) {
+    if (text.find(std::string("_") + each.word + "_") != std::string::npos) return &each;
+  }
+  return nullptr;
+}
+
+/// What a recipe calls itself: its function, what it calls, its file.
+std::string names_of(const Recipe& recipe) {
+  return recipe.function + " " + python_target(recipe.whole) + " " + std::filesystem::path(recipe.file).stem().string();
+}
+
 std::int64_t take_recipe_cluster(Sections& config, Draft& draft, const Recipe& recipe, std::int64_t asked,
                                  std::int64_t replica) {
   std::int64_t gpus = asked;
   if (recipe.bridge) {
-    if (gpus == 0) gpus = gpus_in(recipe.function + " " + python_target(recipe.whole));
+    if (gpus == 0) gpus = gpus_in(names_of(recipe) + "_");
     if (gpus == 0) {
       gpus = std::max<std::int64_t>(8, replica);
       draft.assumed("cluster.gpus", fmt::format("{}; the recipe does not say; --gpus N does", gpus));
@@ -185,10 +215,17 @@ std::int64_t take_recipe_cluster(Sections& config, Draft& draft, const Recipe& r
     if (gpus == 0) gpus = devices * nodes;
     draft.set("cluster.gpus_per_node", devices);
   }
-  draft.set("cluster.device", std::string("h100-sxm-80gb"));
+  const NamedDevice* named = device_in(names_of(recipe));
+  draft.set("cluster.device", std::string(named != nullptr ? named->device : "h100-sxm-80gb"));
   draft.set("cluster.gpus", gpus);
-  if (gpus > 8) draft.set("cluster.fabric", std::string("ndr-rail"));
-  draft.assumed("cluster.device", "h100-sxm-80gb; --set cluster.device=NAME, cluster.fabric=NAME for another machine");
+  const std::int64_t node = named != nullptr ? named->per_node : 8;
+  if (gpus > node) draft.set("cluster.fabric", std::string(named != nullptr ? named->fabric : "ndr-rail"));
+  if (named != nullptr) {
+    draft.assumed("cluster.device", fmt::format("{}, by the recipe's name", named->device));
+  } else {
+    draft.assumed("cluster.device",
+                  "h100-sxm-80gb; --set cluster.device=NAME, cluster.fabric=NAME for another machine");
+  }
   return gpus;
 }
 
@@ -283,14 +320,55 @@ void take_layout(Sections& config, Draft& draft, const Recipe& recipe, std::int6
     draft.set("overlap.experts", true);
 }
 
-/// A type from the name of a function or of a plugin: bf16_with_fp8_current_scaling_mixed.
-std::string type_of(const std::string& name) {
+/// A type from the name of a function or of a plugin: bf16_with_fp8_current_scaling_mixed, fp8_mx; empty: it has none.
+std::string named_type(std::string name) {
+  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
   const auto has = [&](const char* word) { return name.find(word) != std::string::npos; };
+  if (has("fp8_mx") || has("fp8mx")) return "mxfp8";
+  if (has("fp8_sc") || has("fp8sc")) return "fp8-blockwise";
   if (has("nvfp4")) return "nvfp4";
   if (has("mxfp8")) return "mxfp8";
   if (has("subchannel")) return "fp8-blockwise";
   if (has("fp8")) return "fp8";
-  return has("fp16") ? "fp16" : "bf16";
+  if (has("fp16")) return "fp16";
+  return has("bf16") || has("megatronmixedprecision") || has("mixedprecisionconfig") ? "bf16" : "";
+}
+
+/// The type that a text handed to a function of another file names: perf_precision("fp8_cs").
+std::string type_of_arguments(const Settings& call) {
+  if (!call.is_mapping()) return "";
+  for (const auto& [key, value] : call.members()) {
+    if (key == "_target_") continue;
+    if (value.is_scalar() && !named_type(value.text()).empty()) return named_type(value.text());
+    if (!value.is_sequence()) continue;
+    for (const Settings& item : value.items()) {
+      if (item.is_scalar() && !named_type(item.text()).empty()) return named_type(item.text());
+    }
+  }
+  return "";
+}
+
+/// The type by the name of what makes it, by what that is handed, or by the recipe's own name; whatever is not known is
+/// said first, since a wrong type makes every product wrong.
+std::string type_of(const std::string& name, const Settings* given, const Recipe& recipe, const std::string& at,
+                    Draft& draft) {
+  const std::string by_recipe = recipe.bridge ? named_type(names_of(recipe)) : "";
+  const std::string by_name = given == nullptr ? "" : named_type(name);
+  if (!by_name.empty()) {
+    if (!by_recipe.empty() && by_recipe != by_name)
+      draft.first(
+          fmt::format("{} = {}: {} is taken, which the recipe's name contradicts ({})", at, name, by_name, by_recipe));
+    return by_name;
+  }
+  if (given == nullptr) return by_recipe.empty() ? "bf16" : by_recipe;
+  const std::string by_argument = type_of_arguments(*given);
+  const std::string taken = !by_argument.empty() ? by_argument : !by_recipe.empty() ? by_recipe : "bf16";
+  draft.first(fmt::format("{} = {}: what it makes is not in this file; {} is taken{}; --set precision=NAME for another",
+                          at, name.empty() ? "(a value that only a run can say)" : name, taken,
+                          !by_argument.empty() ? ", as its argument says"
+                          : !by_recipe.empty() ? ", as the recipe's name says"
+                                               : ""));
+  return taken;
 }
 
 void take_precision(Sections& config, Draft& draft, const Recipe& recipe) {
@@ -300,7 +378,7 @@ void take_precision(Sections& config, Draft& draft, const Recipe& recipe) {
   if (given != nullptr && given->is_sequence() && !given->items().empty()) name = python_target(given->items().front());
   if (given != nullptr && given->is_scalar()) config.find(at);
   config.find(at + ".precision");
-  std::string type = type_of(name);
+  std::string type = type_of(name, given, recipe, at, draft);
   if (const Settings* eight = config.find(at + ".fp8"); eight != nullptr) {
     eight->as_choice({"e4m3", "hybrid"});
     const std::string way = config.word({at + ".fp8_recipe"}, "delayed");
@@ -308,7 +386,9 @@ void take_precision(Sections& config, Draft& draft, const Recipe& recipe) {
   }
   if (config.find(at + ".fp4") != nullptr) type = "nvfp4";
   const bool half = config.flag({at + ".fp16"}, type == "fp16" || name.find("fp16") != std::string::npos);
-  if (type == "mxfp8" || type == "nvfp4") {  // which Hopper has no arithmetic for
+  const NamedDevice* named = device_in(names_of(recipe));
+  const bool blackwell = named != nullptr && named->word[named->word[0] == 'g' ? 1 : 0] == 'b';
+  if ((type == "mxfp8" || type == "nvfp4") && !blackwell) {  // which Hopper has no arithmetic for
     draft.set("cluster.device", std::string("b200-sxm-180gb"));
     draft.assumed("cluster.device", "b200-sxm-180gb, as " + type + " needs Blackwell");
   }
@@ -396,6 +476,20 @@ void take_recipe_training(Sections& config, Draft& draft, const Recipe& recipe) 
   take_recipe_offload(config, draft);
   if (const std::string graphs = config.word({recipe.sizes() + ".cuda_graph_impl"}, "none"); graphs != "none")
     draft.ignored("cuda_graph_impl " + graphs, "--set software.features=[cuda-graphs] says as much");
+}
+
+/// Keys of mixtures in the recipe of a dense model, which Megatron-Core does not read.
+void take_idle_experts(Sections& config, Draft& draft, const std::string& at) {
+  std::vector<std::string> idle;
+  const Settings* section = config.document().find_path(at);
+  if (section == nullptr || !section->is_mapping()) return;
+  for (const auto& [key, value] : section->members()) {
+    if (!key.starts_with("moe_")) continue;
+    config.find(at + "." + key);
+    idle.push_back(key);
+  }
+  if (!idle.empty())
+    draft.ignored(fmt::format("{}", fmt::join(idle, ", ")), "without effect: the model has no experts");
 }
 
 void take_remarks(Sections& config, Draft& draft, const Recipe& recipe, const std::vector<std::string>& not_followed) {
@@ -487,7 +581,8 @@ Draft import_recipe(Recipe recipe, std::int64_t gpus, const std::vector<std::str
   draft.set("model.seq", seq != nullptr ? seq->as_int(1, 100'000'000) : 4096, seq != nullptr ? seq->place() : Place{});
   if (seq == nullptr) draft.assumed("model.seq", "4096; the recipe names no length; --set model.seq=N");
   take_layout(config, draft, recipe, gpus, mixture);
-  take_recipe_experts(config, draft, recipe.sizes());
+  if (mixture) take_recipe_experts(config, draft, recipe.sizes());
+  if (!mixture) take_idle_experts(config, draft, recipe.sizes());
   take_precision(config, draft, recipe);
   take_recomputation(config, draft, recipe);
   take_recipe_training(config, draft, recipe);
@@ -496,6 +591,22 @@ Draft import_recipe(Recipe recipe, std::int64_t gpus, const std::vector<std::str
                                           : "nemo-25.04; --set software=NAME for another release");
   take_remarks(config, draft, recipe, not_followed);
   return draft;
+}
+
+/// The text of a module of Python that lies beside a file, by its dotted name; those of packages are not looked for.
+PythonModules modules_beside(const std::string& file) {
+  return [folder = std::filesystem::path(file).parent_path()](const std::string& name) {
+    std::filesystem::path path = folder;
+    std::size_t dots = 0;
+    while (dots < name.size() && name[dots] == '.') ++dots;
+    for (std::size_t i = 1; i < dots; ++i) path /= "..";
+    std::string rest = name.substr(dots);
+    std::replace(rest.begin(), rest.end(), '.', '/');
+    path /= rest + ".py";
+    std::error_code error;
+    if (rest.empty() || !std::filesystem::is_regular_file(path, error)) return std::optional<PythonModule>();
+    return std::optional<PythonModule>({path.string(), read_text(path.string())});
+  };
 }
 
 Recipe read_recipe(const std::string& file, const std::string& function, bool bridge,
@@ -512,7 +623,7 @@ Recipe read_recipe(const std::string& file, const std::string& function, bool br
       throw sim::UserError({file, 1, 1}, "model", "is not there, expected a ConfigContainer of Megatron-Bridge");
     return recipe;
   }
-  PythonRecipe read = read_python_recipe(read_text(file), file, function);
+  PythonRecipe read = read_python_recipe(read_text(file), file, function, modules_beside(file));
   recipe.whole = std::move(read.recipe);
   recipe.function = std::move(read.function);
   not_followed = std::move(read.remarks);

@@ -190,6 +190,91 @@ constexpr std::int64_t kMostDirectLinks = 4;
 
 constexpr const char* kPcieRate = "20 GB/s";  // of one way over PCIe 4; measured ones differ
 
+/// An attribute of a tag: busid="0000:0f:00.0".
+std::string attribute(const std::string& tag, const std::string& name) {
+  const std::size_t at = tag.find(" " + name + "=\"");
+  if (at == std::string::npos) return "";
+  const std::size_t begin = at + name.size() + 3;
+  return tag.substr(begin, tag.find('"', begin) - begin);
+}
+
+/// NCCL_TOPO_DUMP_FILE's XML: PCI devices with GPUs in them, NVLinks by what they lead to (src/graph/xml.cc of NCCL):
+/// another GPU, or (class 0x068000) a switch, through which all GPUs see each other. Read tag by tag, as NCCL does.
+Matrix read_nccl_topology(const std::string& text, const std::string& file) {
+  struct Gpu {
+    std::string bus;
+    std::map<std::string, std::int64_t> peers;
+    std::int64_t switched = 0;
+  };
+  std::vector<Gpu> gpus;
+  Matrix matrix;
+  std::string bus;
+  for (std::size_t at = text.find('<'); at != std::string::npos; at = text.find('<', at + 1)) {
+    const std::string tag = text.substr(at, text.find('>', at) - at);
+    if (tag.starts_with("<pci ")) bus = attribute(tag, "busid");
+    if (tag.starts_with("<gpu ")) gpus.push_back({bus, {}, 0});
+    if (tag.starts_with("<net ")) ++matrix.nics;
+    if (!tag.starts_with("<nvlink ") || gpus.empty()) continue;
+    const std::string links = attribute(tag, "count");
+    const std::int64_t count = links.empty() || links.size() > 3 ? 0 : std::atoll(links.c_str());
+    if (attribute(tag, "tclass") == "0x068000")
+      gpus.back().switched += count;
+    else
+      gpus.back().peers[attribute(tag, "target")] += count;
+  }
+  constexpr std::size_t kMostInNode = 64;
+  if (gpus.empty() || gpus.size() > kMostInNode)
+    throw UserError({file, 1, 1}, "gpu",
+                    fmt::format("got {} of them, expected a node of 1 to {}", gpus.size(), kMostInNode));
+  if (gpus.size() == 1)
+    throw UserError({file, 1, 1}, "gpu",
+                    "got one in NCCL's topology file, and a node of one GPU has nothing to be wired, expected two or "
+                    "more; leave cluster.device.node out");
+  for (const Gpu& a : gpus) {
+    std::vector<std::string> row;
+    for (const Gpu& b : gpus) {
+      const auto direct = a.peers.find(b.bus);
+      const std::int64_t links =
+          a.bus == b.bus ? 0 : std::min(a.switched, b.switched) + (direct != a.peers.end() ? direct->second : 0);
+      row.push_back(a.bus == b.bus ? "X" : links > 0 ? fmt::format("NV{}", links) : "SYS");
+    }
+    matrix.cells.push_back(std::move(row));
+  }
+  return matrix;
+}
+
+/// Slurm's topology.yaml (slurm 25.05) as the lines of a topology.conf.
+std::string slurm_lines(const sim::Settings& document) {
+  std::string lines;
+  const auto take = [&](const sim::Settings& list, const char* name, const char* line) {
+    if (!list.is_sequence()) list.expected("a list");
+    for (const sim::Settings& each : list.items()) {
+      if (!each.is_mapping()) each.expected("a mapping with a name and nodes");
+      lines += std::string(line) + "=" + each.get_text(name, "");
+      if (each.find("children") != nullptr) lines += " Switches=" + each.get_text("children", "");
+      if (each.find("nodes") != nullptr) lines += " Nodes=" + each.get_text("nodes", "");
+      lines += "\n";
+    }
+  };
+  const auto topology = [&](const sim::Settings& each) {
+    if (!each.is_mapping()) return;
+    if (const sim::Settings* switches = each.find_path("tree.switches")) take(*switches, "switch", "SwitchName");
+    if (const sim::Settings* blocks = each.find_path("block.blocks")) take(*blocks, "block", "BlockName");
+  };
+  if (document.is_sequence()) {
+    // The cluster's own, where there are several.
+    const sim::Settings* own = nullptr;
+    for (const sim::Settings& each : document.items()) {
+      const sim::Settings* chosen = each.is_mapping() ? each.find("cluster_default") : nullptr;
+      if (own == nullptr || (chosen != nullptr && chosen->as_bool())) own = &each;
+    }
+    if (own != nullptr) topology(*own);
+  } else {
+    topology(document);
+  }
+  return lines;
+}
+
 std::string node_text(const Matrix& matrix, const std::string& file, const ClusterFacts& facts) {
   const auto n = matrix.cells.size();
   std::int64_t least = 1000, most = 0;
@@ -214,16 +299,17 @@ std::string node_text(const Matrix& matrix, const std::string& file, const Clust
                              link * static_cast<double>(most));
   }
   const std::vector<std::size_t> island = islands_of(matrix);
+  out += fmt::format("kind: mesh\ngpus: {}\n", n);
   if (*std::max_element(island.begin(), island.end()) > 0)
-    out += "# Links join islands of GPUs; from one to another PCIe leads, here a way of its own for each pair.\n";
-  out += fmt::format("kind: mesh\ngpus: {}\nmesh:\n", n);
+    out += fmt::format(
+        "host_rate: {}  # links join islands of GPUs, PCIe and the host lead from one to another; measure yours\n",
+        kPcieRate);
+  out += "mesh:\n";
   for (std::size_t a = 0; a < n; ++a) {
     for (std::size_t b = a + 1; b < n; ++b) {
       const std::int64_t links = std::max(links_of(matrix.cells[a][b]), links_of(matrix.cells[b][a]));
       if (links > 0)
         out += fmt::format("- {{pair: [{}, {}], rate: {:.6g} GB/s}}\n", a, b, link * static_cast<double>(links));
-      else if (island[a] != island[b])
-        out += fmt::format("- {{pair: [{}, {}], rate: {}}}  # PCIe; measure yours\n", a, b, kPcieRate);
     }
   }
   return out;
@@ -244,6 +330,12 @@ std::string import_topology(const std::string& file, const ClusterFacts& facts) 
     out = node_text(read_matrix(text, file, ""), file, facts);
   } else if (has("\"S-") && has("Switch")) {
     out = fabric_text(read_ibnetdiscover(text, file), file, facts);
+  } else if (has("<system") && has("<gpu")) {
+    out = node_text(read_nccl_topology(text, file), file, facts);
+  } else if ((has("Active/") || has("LinkUp")) && has("==>")) {
+    out = fabric_text(read_iblinkinfo(text, file), file, facts);
+  } else if (has("topology:") && (has("switches:") || has("blocks:"))) {
+    out = fabric_text(read_slurm_topology(slurm_lines(scenarios::parse_yaml(text, file)), file, facts), file, facts);
   } else if (has("SwitchName=") || has("switchname=") || has("BlockName=")) {
     out = fabric_text(read_slurm_topology(text, file, facts), file, facts);
   } else if (has(",")) {
@@ -251,8 +343,8 @@ std::string import_topology(const std::string& file, const ClusterFacts& facts) 
   } else {
     throw UserError(
         {file, 1, 1}, "",
-        "got no form that is known, expected ibnetdiscover's output, Slurm's topology.conf, nvidia-smi topo "
-        "-m, rocm-smi --showtopo, or a table a,b,rate,lanes,kind");
+        "got no form that is known, expected ibnetdiscover's or iblinkinfo's output, Slurm's topology.conf or "
+        "topology.yaml, nvidia-smi topo -m, rocm-smi --showtopo, NCCL's topology file, or a table a,b,rate,lanes,kind");
   }
   if (out.find("\nkind: graph") != std::string::npos || out.find("\nkind: single") != std::string::npos)
     topology::load_fabric_spec(scenarios::parse_yaml(out, file));  // what it refuses is not written

@@ -4,6 +4,7 @@
 // of the user's own, and flavours made for debugging.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 
@@ -100,7 +101,10 @@ void take_layout(Sections& config, Draft& draft, std::int64_t gpus) {
       config.any({keys[0], keys[1]})->fail(fmt::format("got {}, expected allgather or alltoall", rotate));
     draft.set("parallelism.context_method", std::string(rotate == "allgather" ? "all_gather" : "ring"));
   }
-  if (expert > 1) draft.set("parallelism.expert", expert);
+  if (expert > 1) {
+    draft.set("parallelism.expert", expert);
+    draft.set("parallelism.expert_tensor", degree("expert_tensor_parallel_degree", 1));
+  }
   draft.set("parallelism.data", copies * shards);
   draft.set("parallelism.sequence_parallel", tensor > 1);
   const Settings* schedule =
@@ -152,10 +156,19 @@ void take_work(Sections& config, Draft& draft) {
   draft.set("precision", std::string(!fp8 ? "bf16" : recipe.starts_with("rowwise") ? "fp8-rowwise" : "fp8"));
   if (config.flag({"parallelism.enable_async_tensor_parallel", "experimental.enable_async_tensor_parallel"}, false))
     draft.set("overlap.tensor", true);
-  const bool compiled = config.flag({"training.compile", "compile.enable"}, false);
+  bool compiled = config.flag({"training.compile", "compile.enable"}, false);
+  if (const Settings* parts = config.find("compile.components"); parts != nullptr && parts->is_sequence()) {
+    compiled = compiled && std::any_of(parts->items().begin(), parts->items().end(),
+                                       [](const Settings& each) { return each.is_scalar() && each.text() == "model"; });
+  }
   draft.set("software", std::string("torchtitan-2025.06"));
-  draft.assumed("software", compiled ? "torchtitan-2025.06; --set software=NAME for another release"
-                                     : "torchtitan-2025.06, which compiles each block; the file does not");
+  if (!compiled) {
+    draft.apply("software={inherits: torchtitan-2025.06, without: [compiled-blocks]}");
+    draft.first(
+        "compile: the model is not: what the compiler keeps and adds up is taken back, but kernels are not as many as "
+        "without it, so that the real step is slower");
+  }
+  draft.assumed("software", "torchtitan-2025.06; --set software=NAME for another release");
   const std::string optimizer = config.word({"optimizer.name"}, "AdamW");
   draft.set("optimizer", std::string(optimizer == "SGD" ? "sgd" : "adam"));
 }
@@ -163,6 +176,13 @@ void take_work(Sections& config, Draft& draft) {
 }  // namespace
 
 Draft import_torchtitan(const std::string& file, std::int64_t gpus) {
+  if (file.ends_with(".py")) {
+    read_text(file);
+    throw sim::UserError(
+        {file, 1, 1}, "torchtitan",
+        "got a configuration in Python (TorchTitan since February 2026), which is not read, expected the TOML of "
+        "releases before; its model, degrees and batch make a scenario: orrery run --model M --device D --gpus N");
+  }
   const Settings document = read_toml(file);
   if (document.find("training") == nullptr && document.find("model") == nullptr)
     throw sim::UserError({file, 1, 1}, "training", "is not there, expected a training configuration of TorchTitan");

@@ -3,6 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <cctype>
+#include <charconv>
+
 #include "tools/import/import.h"
 
 namespace orrery::tools {
@@ -293,6 +296,36 @@ void take_recomputed_modules(const std::vector<std::string>& modules, const std:
       draft.ignored(fmt::format("{}: {}", option, module), "not known to orrery");
   }
   draft.apply(fmt::format("recompute={{kind: selective, modules: [{}]}}", fmt::join(taken, ", ")));
+}
+
+std::optional<std::vector<bool>> layers_of(const std::string& pattern, std::size_t most) {
+  std::string text;
+  for (const char c : pattern) {
+    if (std::isspace(static_cast<unsigned char>(c)) == 0) text += c;
+  }
+  if (text.starts_with("(") && text.ends_with(")")) text = text.substr(1, text.size() - 2);
+  std::vector<bool> layers;
+  for (std::size_t at = 0;; ++at) {  // a list, how often, and a plus sign unless it is the last
+    if (at >= text.size() || text[at] != '[') return std::nullopt;
+    std::vector<bool> list;
+    do {
+      if (at + 2 >= text.size() || (text[at + 1] != '0' && text[at + 1] != '1')) return std::nullopt;
+      list.push_back(text[at + 1] == '1');
+      at += 2;
+    } while (text[at] == ',');
+    if (text[at++] != ']') return std::nullopt;
+    std::size_t times = 1;
+    if (at < text.size() && text[at] == '*') {
+      const char *begin = text.data() + at + 1, *end = text.data() + text.size();
+      const auto [behind, error] = std::from_chars(begin, end, times);
+      if (error != std::errc{} || times > most) return std::nullopt;
+      at = static_cast<std::size_t>(behind - text.data());
+    }
+    if (layers.size() + times * list.size() > most) return std::nullopt;
+    for (std::size_t i = 0; i < times; ++i) layers.insert(layers.end(), list.begin(), list.end());
+    if (at == text.size()) return layers;
+    if (text[at] != '+') return std::nullopt;
+  }
 }
 
 }  // namespace orrery::tools

@@ -2,6 +2,8 @@
 // words for recomputed modules mean.
 #pragma once
 
+#include <cstddef>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -13,6 +15,10 @@ namespace orrery::tools {
 const std::set<std::string>& taken_flags();
 /// Reason -> flags that change no answer of a scenario.
 const std::vector<std::pair<std::string, std::vector<std::string>>>& skipped_flags();
+
+/// The layers of a pattern as Python reads it, ([0]*3+[1]*58) or [0, 1, 1]: lists of 0 and 1, repeated and joined.
+/// Nothing where it is anything else, or has more than `most` layers.
+std::optional<std::vector<bool>> layers_of(const std::string& pattern, std::size_t most);
 
 class Draft;
 /// Sets `recompute` to the selective kind of these modules, by Megatron-Core's names (megatron/core/transformer/

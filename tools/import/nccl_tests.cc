@@ -24,6 +24,20 @@ namespace {
 constexpr std::size_t kMostRows = 10'000;
 constexpr std::size_t kLongestTestsLine = 4096;
 
+/// What launchers put before a line: "0: " (srun --label), "[1,0]<stdout>: " and "Thu Jul 18 15:00:00 2024<stdout>:"
+/// (mpirun --tag-output, --timestamp-output), "host: " (pdsh, kubectl).
+std::string without_label(std::string line) {
+  if (const std::size_t mark = line.find("<stdout>:"); mark != std::string::npos) line.erase(0, mark + 9);
+  for (;;) {
+    const std::size_t begin = line.find_first_not_of(" \t"), colon = line.find(": ");
+    if (begin == std::string::npos || colon == std::string::npos || line[begin] == '#') return line;
+    const std::string label = line.substr(begin, colon - begin);
+    const bool one_word = !label.empty() && label.find_first_of(" \t#") == std::string::npos;
+    if (!one_word) return line;
+    line.erase(0, colon + 2);
+  }
+}
+
 std::vector<std::string> split_words(const std::string& line) {
   std::istringstream in(line);
   std::vector<std::string> words;
@@ -95,6 +109,7 @@ NcclTests read_nccl_tests(const std::string& text, const std::string& file) {
   for (std::string line; std::getline(lines, line);) {
     const Place place{file, ++at, 1};
     if (line.size() > kLongestTestsLine) continue;  // no line of these programs
+    line = without_label(std::move(line));
     const std::vector<std::string> words = split_words(line);
     if (const std::size_t begin = line.find("Collective test starting: "); begin != std::string::npos) {
       if (!out.rows.empty())

@@ -34,7 +34,10 @@ class Interpreter final : PythonExpressions {
  public:
   explicit Interpreter(std::vector<PythonToken> tokens) : PythonExpressions(std::move(tokens)) {}
 
-  PythonRecipe recipe(const std::string& file, const std::string& wanted);
+  /// `parts`: words of the modules that it imports, each behind those that it imports itself, and of the file, the
+  /// last.
+  PythonRecipe recipe(const std::string& file, const std::string& wanted,
+                      const std::vector<std::pair<std::size_t, std::size_t>>& parts);
 
  private:
   std::string names() const {
@@ -42,6 +45,8 @@ class Interpreter final : PythonExpressions {
     for (const auto& [name, function] : functions_) all.push_back(name);
     return all.empty() ? "the file's functions, of which it has none" : fmt::format("{}", fmt::join(all, ", "));
   }
+
+  void read_modules(const std::vector<std::pair<std::size_t, std::size_t>>& parts);
 
   // --- statements --------------------------------------------------------------------------------------------------
   /// Follows the statements of a block; what it returns, if it does.
@@ -102,11 +107,24 @@ class Interpreter final : PythonExpressions {
   bool ambiguous_ = false;
   std::map<std::string, Function> functions_;
   std::set<std::string> called_;
+  std::set<std::string> of_modules_;                     // functions that other files define
   std::vector<std::pair<std::string, Settings>> found_;  // by which function
 };
 
-PythonRecipe Interpreter::recipe(const std::string& file, const std::string& wanted) {
-  block(0, tokens_.size() - 1, globals_, "");
+void Interpreter::read_modules(const std::vector<std::pair<std::size_t, std::size_t>>& parts) {
+  for (const auto& [begin, end] : parts) {
+    block(begin, end, globals_, "");
+    for (const auto& [name, function] : functions_) of_modules_.insert(name);
+  }
+  found_.clear();
+  remarks_.clear();
+  written_.clear();
+}
+
+PythonRecipe Interpreter::recipe(const std::string& file, const std::string& wanted,
+                                 const std::vector<std::pair<std::size_t, std::size_t>>& parts) {
+  read_modules({parts.begin(), parts.end() - 1});
+  block(parts.back().first, parts.back().second, globals_, "");
   if (!wanted.empty()) {
     if (!functions_.contains(wanted)) {
       throw sim::UserError({file, 1, 1}, "recipe", fmt::format("got {}, expected one of {}", wanted, names()));
@@ -208,6 +226,8 @@ void Interpreter::imported(Scope& scope) {
       step();
       step();
     }
+    const bool followed = of_modules_.contains(name.text) || globals_.contains(name.text);
+    if (followed && !renamed) continue;
     scope[now().text] = python_object(module + "." + name.text, name.place);
     written_[now().text] = 0;
   }
@@ -353,7 +373,7 @@ void Interpreter::try_functions() {
   std::vector<std::pair<std::string, Settings>> made;
   const std::set<std::string> by_main = called_;
   for (const auto& [name, function] : std::map<std::string, Function>(functions_)) {
-    if (by_main.contains(name) || name.starts_with("_")) continue;
+    if (by_main.contains(name) || name.starts_with("_") || of_modules_.contains(name)) continue;
     found_.clear();
     const std::vector<std::string> before = remarks_;
     call(name);
@@ -370,10 +390,37 @@ void Interpreter::try_functions() {
   found_ = std::move(made);
 }
 
+constexpr std::size_t kMostModules = 64;
+
+/// The words of a file behind those of the modules that it imports, each module once.
+void gather(const PythonModule& module, const PythonModules& modules, std::set<std::string>& known,
+            std::vector<PythonToken>& words, std::vector<std::pair<std::size_t, std::size_t>>& parts) {
+  const std::vector<PythonToken> own = python_tokens(module.text, module.file);
+  for (std::size_t at = 0; modules && at + 1 < own.size(); ++at) {
+    const bool line = at == 0 || own[at - 1].kind == PythonToken::Kind::newline;
+    if (!line || !own[at].is("from")) continue;
+    std::string name;
+    std::size_t next = at + 1;
+    for (; next < own.size() && !own[next].is("import") && own[next].kind != PythonToken::Kind::newline; ++next)
+      name += own[next].text;
+    const std::optional<PythonModule> there = modules(name);
+    if (!there || known.size() > kMostModules || !known.insert(there->file).second) continue;
+    gather(*there, modules, known, words, parts);
+  }
+  const std::size_t begin = words.size();
+  words.insert(words.end(), own.begin(), own.end());
+  parts.emplace_back(begin, words.size() - 1);
+}
+
 }  // namespace
 
-PythonRecipe read_python_recipe(const std::string& text, const std::string& file, const std::string& function) {
-  return Interpreter(python_tokens(text, file)).recipe(file, function);
+PythonRecipe read_python_recipe(const std::string& text, const std::string& file, const std::string& function,
+                                const PythonModules& modules) {
+  std::set<std::string> known{file};
+  std::vector<PythonToken> words;
+  std::vector<std::pair<std::size_t, std::size_t>> parts;
+  gather({file, text}, modules, known, words, parts);
+  return Interpreter(std::move(words)).recipe(file, function, parts);
 }
 
 }  // namespace orrery::tools

@@ -1,6 +1,8 @@
 // A recipe of training that is written in Python (NeMo 2, Megatron-Bridge), as the document that it would make.
 #pragma once
 
+#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,12 +20,19 @@ struct PythonRecipe {
   std::vector<std::string> remarks;  // what was not followed: loops, conditions that are not known
 };
 
+struct PythonModule {
+  std::string file, text;
+};
+/// The module of a dotted name (".helpers" beside the file), where it can be read.
+using PythonModules = std::function<std::optional<PythonModule>(const std::string&)>;
+
 /// Follows a file as far as recipes go: assignments, dotted overrides, calls with keywords, functions of the file with
-/// their defaults, conditions on what is known, numbers, text and lists of these. Nothing is executed and nothing
-/// imported. `function`: whose recipe is asked for; empty takes that of the file's main part, or else of its only
-/// function that makes one. Throws sim::UserError for text that is no Python, for a file without a recipe, and for one
-/// with several where none is asked for.
-PythonRecipe read_python_recipe(const std::string& text, const std::string& file, const std::string& function = "");
+/// their defaults, conditions on what is known, numbers, text and lists of these. Nothing is executed; of what is
+/// imported the functions and values of `modules` are known, and theirs. `function`: whose recipe is asked for; empty
+/// takes that of the file's main part, or else of its only function that makes one. Throws sim::UserError for text that
+/// is no Python, for a file without a recipe, and for one with several where none is asked for.
+PythonRecipe read_python_recipe(const std::string& text, const std::string& file, const std::string& function = "",
+                                const PythonModules& modules = {});
 
 /// The dotted name of what made a value (`_target_`), or the text of a scalar; empty where it has neither.
 std::string python_target(const sim::Settings& value);

@@ -15,6 +15,7 @@ class Sections {
  public:
   explicit Sections(const sim::Settings& document) : document_(document) {}
 
+  const sim::Settings& document() const { return document_; }
   /// The value at "section.key"; nullptr where it is absent or null.
   const sim::Settings* find(const std::string& path) {
     asked_.insert(path);

@@ -346,6 +346,66 @@ Wires read_slurm_topology(const std::string& text, const std::string& file, cons
   return wires;
 }
 
+/// iblinkinfo(8): a paragraph for each adapter and switch, in it a line for each port with its width, the rate of a
+/// lane on the wire, and what it leads to.
+Wires read_iblinkinfo(const std::string& text, const std::string& file) {
+  // Gb/s of data by that of the wire: 64b/66b and forward error correction take their share.
+  static constexpr std::pair<double, double> kData[] = {{2.5, 2},       {5.0, 4},     {10.0, 8},     {14.0625, 13.64},
+                                                        {25.78125, 25}, {53.125, 50}, {106.25, 100}, {212.5, 200}};
+  static const std::regex kPort(
+      R"re(==\( *(\d{1,3})X +([0-9.]{1,12}) +Gbps.{0,80}==> +(\d+) +(\d+)\[ *\] "([^"]{1,255})")re");
+  Wires wires;
+  std::map<std::string, std::map<std::string, std::string>> nics;  // host -> adapter -> switch
+  std::map<std::pair<std::string, std::string>, std::int64_t> cables;
+  std::set<std::string> switches;
+  const auto switch_of = [](std::string line) {
+    const std::size_t name = line.find(' ', line.find("0x"));
+    line = name == std::string::npos ? line : line.substr(name + 1);
+    while (!line.empty() && (line.back() == ':' || line.back() == '\r')) line.pop_back();
+    return line;
+  };
+  std::istringstream first(text);
+  for (std::string line; std::getline(first, line);) {
+    if (line.starts_with("Switch:") && line.size() < kLongestLine) switches.insert(switch_of(line));
+  }
+  std::istringstream lines(text);
+  std::string current;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.size() > kLongestLine) continue;
+    if (!line.empty() && line.back() == '\r') line.pop_back();
+    if (line.starts_with("Switch:")) {
+      current = switch_of(line);
+      continue;
+    }
+    if (line.starts_with("CA:")) current.clear();
+    std::smatch match;
+    if (current.empty() || line.size() > 512 || !std::regex_search(line, match, kPort)) continue;
+    const double lane = std::stod(match[2]);
+    double gbps = 0;
+    for (const auto& [wire, data] : kData) {
+      if (std::abs(lane - wire) < 0.01) gbps = data * std::stod(match[1]);
+    }
+    const std::string peer = match[5];
+    if (peer.starts_with("MF0;") || switches.contains(peer)) {
+      ++cables[{current, peer}];
+      wires.join(current, peer, gbps, 0);
+    } else if (peer.find("Aggregation Node") == std::string::npos) {
+      nics[host_of(peer)].emplace(peer + " " + match[4].str(), current);
+      wires.nic_gbps = std::max(wires.nic_gbps, gbps);
+    }
+  }
+  if (nics.empty())
+    throw UserError({file, 1, 1}, "Switch", "lists no port that leads to a host, expected the output of iblinkinfo");
+  for (const auto& [host, by_name] : nics) {
+    for (const auto& [nic, leaf] : by_name) wires.hosts[host].push_back(leaf);
+  }
+  for (const auto& [ends, count] : cables) {
+    Cable& cable = wires.links.at(std::minmax(ends.first, ends.second));
+    cable.lanes = std::max(cable.lanes, count);
+  }
+  return wires;
+}
+
 Wires read_edge_table(const std::string& text, const std::string& file) {
   Wires wires;
   std::istringstream lines(text);

@@ -41,6 +41,7 @@ struct Wires {
 // Each reads the text of one form; `file` for messages. Throws sim::UserError for lines that are none of it.
 Wires read_ibnetdiscover(const std::string& text, const std::string& file);
 Wires read_slurm_topology(const std::string& text, const std::string& file, const ClusterFacts& facts);
+Wires read_iblinkinfo(const std::string& text, const std::string& file);
 Wires read_edge_table(const std::string& text, const std::string& file);
 
 /// "tux[0-3,07-09],login" as names. Throws sim::UserError at `place`.

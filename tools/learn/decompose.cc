@@ -155,6 +155,8 @@ class Sweep {
       tally.count /= n;
       sum += tally.seconds;
     }
+    // A host's mark may end before its kernels do: a step takes what the device took.
+    out_.step_s = std::max(out_.step_s, sum);
     // Before the first kernel and behind the last, and where steps are cut by the host's clock and not the device's.
     out_.parts[Part{Phase::other, true, true, OpClass::unknown}].seconds += out_.step_s - sum;
   }

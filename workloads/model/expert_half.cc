@@ -404,6 +404,15 @@ void ExpertHalf::write() {
   w_.cast(z_.outside, "cast input", Direction::forward);
   for (int user = shares() ? 2 : 1; user-- > 0;) w_.backward("add input gradients", Streaming::accumulate, own, 3 * e_);
   const bool again = w_.computation().again(&RecomputedParts::experts);
+  // Operation by operation: what is exchanged is kept, and grouped products are none of those that are
+  // (pytorch/torchtitan, models/llama4 and gpt_oss, parallelize.py: the list of saved operations has aten.mm and
+  // all_to_all_single).
+  const bool by_operation = !again && w_.computation().again(&RecomputedParts::every_second_product);
+  const auto made_again = [&](const auto& write) {
+    if (by_operation) w_.add(Recomputed{true});
+    write();
+    if (by_operation) w_.add(Recomputed{false});
+  };
   if (again) w_.add(Recomputed{true});
   if (!runs_beside()) {
     shared_up();
@@ -411,10 +420,10 @@ void ExpertHalf::write() {
   }
   route();
   w_.views(0.5, Direction::backward);
-  pick_tokens();
+  made_again([&] { pick_tokens(); });
   w_.routed(true);
   dispatch();
-  experts();
+  made_again([&] { experts(); });
   combine();
   w_.routed(false);
   put_back_tokens();
@@ -430,8 +439,10 @@ void ExpertHalf::keep(Layer& layer) const {
   const double shared = z_.of_token(shared_width_), input = of_hidden(real(x_.routed));
   const Computation& computation = w_.computation();
   const bool all_again = computation.again(&RecomputedParts::experts);
+  const bool by_operation = !all_again && computation.again(&RecomputedParts::every_second_product);
   const KeptAs inner = all_again ? KeptAs::recomputed : KeptAs::tensor;
-  const bool activation_again = all_again || computation.again(&RecomputedParts::expert_activation);
+  const KeptAs grouped = by_operation ? KeptAs::recomputed : inner;
+  const bool activation_again = all_again || by_operation || computation.again(&RecomputedParts::expert_activation);
   const KeptAs norm = computation.again(&RecomputedParts::norms) ? KeptAs::recomputed : KeptAs::tensor;
   const double activation_input = kept_activation_input(w_);
   layer.kept.push_back({"norm input", outside, e_, kFeedForward});
@@ -439,8 +450,9 @@ void ExpertHalf::keep(Layer& layer) const {
   layer.kept.push_back({"dropout mask", outside, w_.style().dropout ? 1.0 : 0.0, kFeedForward});
   // Scores, weights by expert and the map of them.
   layer.kept.push_back({"routing", scores, (style_.router_fp32 ? 8 : 2 * e_) + 1, kFeedForward, inner});
-  layer.kept.push_back({"expert inputs", input, kept_input(w_), kFeedForward, inner, true});
-  layer.kept.push_back({"expert up projection", real(gates()) * inside, activation_input, kFeedForward, inner});
+  layer.kept.push_back({"expert inputs", input, kept_input(w_), kFeedForward, grouped, true});
+  if (by_operation) layer.kept.push_back({"exchanged tokens", 2 * input, e_, kFeedForward});
+  layer.kept.push_back({"expert up projection", real(gates()) * inside, activation_input, kFeedForward, grouped});
   layer.kept.push_back({"expert activation", inside, kept_input(w_), kFeedForward,
                         activation_again ? KeptAs::recomputed : KeptAs::tensor, true});
   if (m_.experts.activation_clamp > 0 && !style_.fused_mlp) {

@@ -166,7 +166,9 @@ Network network(const Model& model, const Split& split, const Computation& compu
   if (computation.recompute == Recompute::full && computation.recomputed_layers > 0)
     return network_in_part_again(model, split, computation);
   if (model.recommender.any()) return dlrm(model, split, computation);
-  Network layers = model.experts.any() ? moe(model, split, computation) : gpt(model, split, computation);
+  // Layers that predict further tokens stand behind a mixture's, or behind a dense model's of the same blocks.
+  const bool mixture = model.experts.any() || model.experts.mtp_layers > 0;
+  Network layers = mixture ? moe(model, split, computation) : gpt(model, split, computation);
   if (computation.adapters.any()) adapt(layers, LayerWriter(model, split, computation));
   return layers;
 }

@@ -92,7 +92,10 @@ std::vector<Kernel> optimizer_kernels(OptimizerKind optimizer, const Precision& 
       add("lamb stage 2", Streaming::optimizer, updated * (4 + state + written));
       break;
     case OptimizerKind::sgd:
-      add("sgd with momentum", Streaming::optimizer, updated * (state + moment + read + written));
+      if (follow)  // PyTorch's own, without momentum
+        add("sgd", Streaming::optimizer, updated * (state + read + written));
+      else
+        add("sgd with momentum", Streaming::optimizer, updated * (state + moment + read + written));
       break;
     case OptimizerKind::adagrad:  // a sum of squares where the other has momentum (Duchi et al., JMLR 12, 2011)
       add("adagrad", Streaming::optimizer, updated * (state + moment + read + written));

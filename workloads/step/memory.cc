@@ -79,7 +79,9 @@ StageMemory model_states(const StateStyle& style, double parameters) {
   const bool one = style.optimizer == OptimizerKind::sgd || style.optimizer == OptimizerKind::adagrad;
   const double element = calibration::bytes_of(style.precision.activations);
   const double state = style.states_follow_weights ? element : style.moments_16bit ? 2 : 4;
-  const double moments = one ? state : 2 * state;
+  // PyTorch's SGD has no momentum unless it is asked to; frameworks with fp32 copies ask it to.
+  const bool stateless = style.optimizer == OptimizerKind::sgd && style.states_follow_weights;
+  const double moments = stateless ? 0 : one ? state : 2 * state;
   StageMemory m;
   m.parameters = parameters * element / style.weights_shared_by();
   if (style.data.among.ranks.secondary > 0)
@@ -533,6 +535,12 @@ std::vector<StageMemory> stage_memory(const Job& job, const LayerSplit& split) {
 }
 
 namespace {
+/// What a pinned buffer takes: PyTorch's pinned allocator rounds each up to a power of two (aten/src/ATen/core/
+/// CachingHostAllocator.h), and of sizes that lie evenly between two powers the mean is 3/4 of what is taken. States,
+/// gradients and weights of an offload are pinned by default, or as its examples say (DeepSpeed's pin_memory, FSDP2's
+/// CPUOffloadPolicy, Megatron-Core's HybridDeviceOptimizer).
+constexpr double kPinned = 4.0 / 3;
+
 /// Ranks of a node, those of the fullest stages first, as many of a stage as it has.
 double host_need(const std::vector<StageMemory>& stages, const Machine& machine) {
   std::vector<double> of_rank;
@@ -544,7 +552,7 @@ double host_need(const std::vector<StageMemory>& stages, const Machine& machine)
   double need = 0;
   for (const double bytes : of_rank) {
     const std::int64_t ranks = std::min(left, of_stage);
-    need += real(ranks) * bytes;
+    need += real(ranks) * bytes * kPinned;
     left -= ranks;
   }
   return need;

@@ -1,0 +1,193 @@
+// Are launch scripts read as a shell reads them? What each script would run follows from the shell's own rules; the
+// scripts are small ones of the kinds that people have.
+#include <algorithm>
+
+#include "scenarios/scenario.h"
+#include "sim/error.h"
+#include "tests/catch.h"
+#include "tests/tools/program.h"
+#include "tests/tools/refused.h"
+#include "tools/import/import.h"
+#include "tools/import/shell_run.h"
+
+using namespace orrery;
+using tests::check_refused;
+using tests::Folder;
+
+namespace {
+
+/// The words of the commands that a script would run, on its only way.
+std::string runs(const std::string& script, const tools::ShellGiven& given = {}) {
+  const tools::ShellRuns all = tools::run_shell(script, "folder/run.sh", {}, given);
+  REQUIRE(all.ways.size() == 1);
+  std::string text;
+  for (const tools::ShellRun& run : all.ways[0].runs) {
+    for (const tools::ShellField& word : run.words) text += "<" + word.text + ">";
+    text += "\n";
+  }
+  return text;
+}
+
+std::size_t ways(const std::string& script) { return tools::run_shell(script, "run.sh", {}, {}).ways.size(); }
+
+const std::string kTraining =
+    "torchrun --nproc_per_node 8 --nnodes 4 pretrain_gpt.py --num-layers 32 --hidden-size 4096 --num-attention-heads "
+    "32 "
+    "--seq-length 4096 --vocab-size 32000 --tensor-model-parallel-size 2 --micro-batch-size 1 --global-batch-size 128 "
+    "--bf16 ";
+
+tools::Draft draft_of(const std::string& script, const tools::ShellGiven& given = {},
+                      const std::vector<std::string>& sets = {}) {
+  return tools::import_megatron(tools::read_launch_line(script, "launch.sh", given), sets);
+}
+std::string value(const tools::Draft& draft, const std::string& key) {
+  const sim::Settings* found = draft.document().find_path(key);
+  return found == nullptr ? "none" : found->text();
+}
+std::string refusal(const std::string& script) {
+  try {
+    draft_of(script);
+  } catch (const sim::UserError& error) {
+    return error.what();
+  }
+  return "taken";
+}
+bool said(const tools::Draft& draft, const std::string& words) {
+  std::string all;
+  for (const std::string& line : draft.ignored()) all += line + "\n";
+  for (const std::string& line : draft.assumed()) all += line + "\n";
+  return all.find(words) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("expansions of variables, arrays and sums") {
+  CHECK(runs("A=1; B=\"$A 2\"; x $B \"$B\" '$B'") == "<x><1><2><1 2><$B>\n");
+  CHECK(runs("x ${A:-\"1\"} ${B:=4} $B ${B:+5} ${A-6}") == "<x><1><4><4><5><6>\n");
+  CHECK(runs("A=(a 'b c'); A+=(d); x ${#A[@]} \"${A[@]}\" ${A[1]} ${A[-1]}") == "<x><3><a><b c><d><b><c><d>\n");
+  CHECK(runs("A=model-8B.sh; x ${A%.sh} ${A#*-} ${A##*-} ${A/8B/70B} ${A^^} ${A:0:5} ${#A}") ==
+        "<x><model-8B><8B.sh><8B.sh><model-70B.sh><MODEL-8B.SH><model><11>\n");
+  CHECK(runs("N=4; G=8; x $((N * G)) $(($N*$G/2)) $(( N > 3 ? 10 : 20 )) $((2**5))") == "<x><32><16><10><32>\n");
+  CHECK(runs("declare -A S; S[8B]=32; S[70B]=80; M=70B; x ${S[$M]}") == "<x><80>\n");
+  CHECK(runs("A=B; B=7; x ${!A}") == "<x><7>\n");
+  CHECK(runs("A=1; A+=2; x $A; unset A; x ${A:-3}") == "<x><12>\n<x><3>\n");
+  CHECK(runs("x {1..3} a{b,c}") == "<x><1><2><3><ab><ac>\n");
+  CHECK(runs("x one\\\n  two \"a\\\nb\"") == "<x><one><two><ab>\n");
+}
+
+TEST_CASE("commands whose output follows from their words are known, others stay as they are written") {
+  CHECK(runs("D=\"$( cd \"$( dirname \"$0\" )\" && pwd )\"; x $D `basename /a/b.sh .sh` $(seq 2 4) $(expr 3 \\* 4)") ==
+        "<x><folder><b><2><3><4><12>\n");
+  CHECK(runs("x $(echo \"6*7\" | bc)") == "<x><42>\n");
+  CHECK(runs("N=$(nvidia-smi -L | wc -l); x --n $N") == "<x><--n><$(nvidia-smi -L | wc -l)>\n");
+  CHECK(runs("ARGS=$(cat <<END\n--a 1\n--b 2\nEND\n)\nx $ARGS") == "<x><--a><1><--b><2>\n");
+  CHECK(runs("f() { local n=$1; echo $((n * 2)); }\nx $(f 21)") == "<x><42>\n");
+}
+
+TEST_CASE("conditions, loops and functions") {
+  CHECK(runs("A=8B\nif [ $A = 7B ]; then L=1; elif [[ $A == 8? && -n \"$A\" ]]; then L=32; else L=9; fi\nx $L") ==
+        "<x><32>\n");
+  CHECK(runs("case 70B in 8B) L=32;; 7*|13B) L=80 ;; *) L=1;; esac; x $L") == "<x><80>\n");
+  CHECK(runs("for i in 1 2; do [ $i -eq 2 ] && continue; x $i; done") == "<x><1>\n");
+  CHECK(runs("i=0; while (( i < 3 )); do i=$((i+1)); done; x $i; for ((j=0;j<2;j++)); do x $j; done") ==
+        "<x><3>\n<x><0>\n<x><1>\n");
+  CHECK(
+      runs("set -- --seq 4; while [[ $# -gt 0 ]]; do case $1 in --seq) S=$2; shift 2;; *) shift;; esac; done; x $S") ==
+      "<x><4>\n");
+  CHECK(runs("run() { x \"$@\"; }\nrun a 'b c'\n(A=1); x ${A:-none}") == "<x><a><b c>\n<x><none>\n");
+  CHECK(runs("[[ ! -z x ]] || exit 1; x; exit 0; y") == "<x>\n");
+  CHECK(runs("bash -c \"x 1\"; eval 'x 2'; cat > job.sh <<'E'\nx --flag $3\nE\n") ==
+        "<x><1>\n<x><2>\n<x><--flag><$3>\n");
+}
+
+TEST_CASE("files beside a script are read in, and what is not there is said") {
+  tools::ShellGiven given;
+  given.read = [](const std::string& path) -> std::optional<std::string> {
+    if (path == "folder/common.sh") return "TP=${TP:-4}\nDIR=$(dirname ${BASH_SOURCE[0]})\n";
+    if (path == "folder/train.sh") return "x $TP $1\n";
+    return std::nullopt;
+  };
+  CHECK(runs("source $(dirname $0)/common.sh; . ./none.sh; x $TP $DIR", given) == "<x><4><folder>\n");
+  CHECK(runs("export TP=2; bash train.sh 7", given) == "<x><2><7>\n");
+  CHECK(tools::run_shell(". ./none.sh", "a.sh", {}, given).remarks.size() == 1);
+}
+
+TEST_CASE("what no word decides is followed on every way, and ways that come to the same are one") {
+  CHECK(ways("if grep -q a b; then A=1; else A=2; fi; x $A") == 2);
+  CHECK(ways("if grep -q a b; then echo yes; fi; x") == 1);
+  CHECK(ways("if [ $1 = a ]; then A=1; else A=1; fi; x $A") == 1);
+  CHECK(ways("if [ $# -lt 2 ]; then echo usage; exit 1; fi; x $1") == 1);  // one that ends ahead of any command
+  std::string many;
+  for (int i = 0; i < 12; ++i) many += "if [ $1 = " + std::to_string(i) + " ]; then A" + std::to_string(i) + "=1; fi\n";
+  CHECK_THROWS_AS(tools::run_shell(many + "x", "run.sh", {}, {}), sim::UserError);
+}
+
+TEST_CASE("what is no script is refused, and what never ends does") {
+  for (const char* script :
+       {"x \"a", "x 'a", "x $(a", "x ${A", "if true; then x", "case a in b) x", "f() {", "((1", "x )", "a=(1"})
+    CHECK_THROWS_AS(tools::run_shell(script, "run.sh", {}, {}), sim::UserError);
+  CHECK_THROWS_AS(tools::run_shell("f() { f; }; f", "run.sh", {}, {}), sim::UserError);
+  CHECK(runs("while true; do x; sleep 1; done") == "<x>\n");  // once for all
+  std::string deep;
+  for (int i = 0; i < 5000; ++i) deep += "$(";
+  CHECK_THROWS_AS(tools::run_shell("x " + deep, "run.sh", {}, {}), sim::UserError);
+}
+
+TEST_CASE("a launch takes the branches that its script takes") {
+  const std::string if_fp8 =
+      "if [ $FP8 -eq 1 ]; then\n  EXTRA=\"--fp8-format hybrid\"\nelse\n  EXTRA=\"\"\nfi\n" + kTraining + "$EXTRA";
+  CHECK(value(draft_of("FP8=0\n" + if_fp8), "precision.matmul") == "bf16");
+  CHECK(value(draft_of("FP8=1\n" + if_fp8), "precision.matmul") == "fp8");
+  const std::string if_sp = "S=''\nif [ $SP = true ]; then\n  S=--sequence-parallel\nfi\n" + kTraining + "$S";
+  CHECK(value(draft_of("SP=false\n" + if_sp), "parallelism.sequence_parallel") == "false");
+  CHECK(value(draft_of("SP=true\n" + if_sp), "parallelism.sequence_parallel") == "true");
+  CHECK(value(draft_of("NNODES=${SLURM_NNODES:-\"4\"}\nexport R=${R:-\"${MODEL}-bench\"}\n" + kTraining),
+              "cluster.gpus") == "32");
+}
+
+TEST_CASE("a condition that is not known is asked about where it matters, by its line") {
+  const std::string differs = "X=1\nif [ $MODE = fp8 ]; then E='--fp8-format hybrid'; fi\n" + kTraining + "$E";
+  const std::string question = refusal(differs);
+  CHECK(question.find("launch.sh:2:4") != std::string::npos);
+  CHECK(question.find("--env MODE=VALUE") != std::string::npos);
+  tools::ShellGiven given;
+  given.environment["MODE"] = "fp8";
+  CHECK(value(draft_of(differs, given), "precision.matmul") == "fp8");
+  given.environment["MODE"] = "bf16";
+  CHECK(value(draft_of(differs, given), "precision.matmul") == "bf16");
+  // Where the ways differ in what changes no work there is nothing to ask.
+  const std::string alike =
+      "if [[ -z \"$1\" ]]; then\n  D=(--mock-data --tokenizer-type NullTokenizer)\nelse\n"
+      "  D=(--tokenizer-type HuggingFaceTokenizer --tokenizer-model $1)\nfi\n" +
+      kTraining + "${D[@]}";
+  CHECK(value(draft_of(alike), "cluster.gpus") == "32");
+  // Whether a variable is set that nobody sets: as in a bare environment, and that is said first.
+  const tools::Draft bare = draft_of("if [ -n \"$USE_FP8\" ]; then E='--fp8-format hybrid'; fi\n" + kTraining + "$E");
+  CHECK(value(bare, "precision.matmul") == "bf16");
+  CHECK(bare.ignored().at(0).find("line 1: [ -n \"$USE_FP8\" ]") != std::string::npos);
+}
+
+TEST_CASE("arguments of a script: asked for, given behind --, or stood for by a key") {
+  const Folder folder;
+  const std::string flags = kTraining.substr(0, kTraining.find("--seq-length")) + "--seq-length $SEQ " +
+                            kTraining.substr(kTraining.find("--vocab-size"));
+  const std::string file = folder.write("run.sh", "SEQ=$1\n" + flags + "\n");
+  check_refused(tests::orrery({"import", "megatron", file}),
+                {"run.sh:2:", "--seq-length", "$1", "--set model.seq=VALUE", "-- ARGUMENT"});
+  CHECK(tests::orrery({"import", "megatron", file, "--", "2048"}).out.find("seq: 2048") != std::string::npos);
+  CHECK(tests::orrery({"import", "megatron", file, "--set", "model.seq=1024"}).out.find("seq: 1024") !=
+        std::string::npos);
+  CHECK(tests::orrery({"import", file, "--set", "model.seq=1024"}).out.find("seq: 1024") != std::string::npos);
+}
+
+TEST_CASE("of several trainings one is taken and the others named; a launcher around it says the nodes") {
+  const std::string model = kTraining.substr(kTraining.find("pretrain_gpt.py"));
+  const tools::Draft two = draft_of("for TP in 1 2; do\ntorchrun --nnodes 4 --nproc_per_node 8 " + model +
+                                    " --context-parallel-size $TP\ndone\n");
+  CHECK(said(two, "another training is started there"));
+  CHECK(value(draft_of("srun -N 4 --ntasks-per-node=8 bash -c \"python " + model + "\""), "cluster.gpus") == "32");
+  const tools::Draft last = draft_of(kTraining + " --micro-batch-size 2");
+  CHECK(value(last, "batch.micro") == "2");
+  CHECK(said(last, "of the same flag the last holds"));
+  CHECK(said(draft_of(kTraining + "$EXTRA_ARGS"), "$EXTRA_ARGS"));
+}

@@ -1,0 +1,262 @@
+// `orrery import axolotl|llamafactory`: configurations of Axolotl and of LLaMA-Factory, which fine-tune models of
+// Hugging Face's with its Trainer. What a key means, and its default, is that of Axolotl's schema
+// (src/axolotl/utils/schemas) and of LLaMA-Factory's arguments (src/llamafactory/hparams) over transformers'
+// TrainingArguments. The GPUs stand in neither: --gpus. Left out: preference data, several stages of one file.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <set>
+
+#include "scenarios/scenario.h"
+#include "sim/error.h"
+#include "tools/import/import.h"
+#include "tools/import/known_recipes.h"
+#include "tools/import/sections.h"
+
+namespace orrery::tools {
+
+using sim::Settings;
+
+namespace {
+
+/// Their names of the same things.
+struct TrainerKeys {
+  const char *model, *length, *micro, *method, *rank, *all_modules, *flash;
+  std::int64_t usual_length, usual_micro, usual_rank;
+};
+constexpr TrainerKeys kAxolotl{"base_model",
+                               "sequence_len",
+                               "micro_batch_size",
+                               "adapter",
+                               "lora_r",
+                               "lora_target_linear",
+                               "flash_attention",
+                               2048,
+                               1,
+                               8};
+constexpr TrainerKeys kLlamaFactory{"model_name_or_path",
+                                    "cutoff_len",
+                                    "per_device_train_batch_size",
+                                    "finetuning_type",
+                                    "lora_rank",
+                                    "lora_target",
+                                    "flash_attn",
+                                    2048,
+                                    8,
+                                    8};
+
+bool contains(std::string text, const char* word) {
+  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
+  return text.find(word) != std::string::npos;
+}
+
+/// The model that ships of "NousResearch/Llama-2-70b-chat-hf", which is trained on as its base is.
+std::string shipped_model(std::string name) {
+  name = name.substr(name.rfind('/') + 1);
+  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
+  for (const char* word :
+       {"-chat", "-instruct", "-it", "-hf", "-base", "-pt", "meta-", "-bnb-4bit", "-v0.1", "-v0.3"}) {
+    if (const std::size_t at = name.find(word); at != std::string::npos) name.erase(at, std::string(word).size());
+  }
+  return model_of_recipe(name);
+}
+
+void take_trainer_model(Sections& config, Draft& draft, const TrainerKeys& keys, const std::vector<std::string>& sets,
+                        const std::string& file) {
+  const Settings* base = config.find(keys.model);
+  const bool said =
+      std::any_of(sets.begin(), sets.end(), [](const std::string& set) { return set.starts_with("model="); });
+  const std::string model = base != nullptr && base->is_scalar() ? shipped_model(base->text()) : "";
+  for (const std::string& set : sets) {
+    if (set.starts_with("model=")) draft.apply(set);
+  }
+  if (!said && model.empty())
+    throw sim::UserError(
+        base != nullptr ? base->place() : sim::Place{file, 1, 1}, keys.model,
+        fmt::format("got {}, which does not ship, expected --set model=NAME (orrery list models; orrery import "
+                    "hf config.json makes one)",
+                    base != nullptr && base->is_scalar() ? base->text() : "none"));
+  if (!said) draft.apply("model=" + model);
+  const std::int64_t length = config.count({keys.length}, keys.usual_length);
+  draft.apply(fmt::format("model.seq={}", std::min<std::int64_t>(length, 100'000'000)));
+  const bool packs = config.flag({"sample_packing", "packing"}, false);
+  draft.assumed("sequences",
+                packs ? "packed to the full length"
+                      : fmt::format("all of {} tokens, though without packing the data's own are shorter", length));
+}
+
+void take_adapter_of(Sections& config, Draft& draft, const TrainerKeys& keys) {
+  const std::string method = config.word({keys.method}, "full");
+  const bool four =
+      config.flag({"load_in_4bit"}, false) || config.count({"quantization_bit"}, 16) == 4 || method == "qlora";
+  const bool eight = config.flag({"load_in_8bit"}, false) || config.count({"quantization_bit"}, 16) == 8;
+  if (method != "full" && method != "lora" && method != "qlora" && method != "none")
+    config.find(keys.method)->fail(fmt::format("got {}, expected lora, qlora or full", method));
+  if (method == "full" || method == "none") return;
+  draft.set("finetune.kind", std::string("lora"));
+  draft.set("finetune.rank", config.count({keys.rank}, keys.usual_rank));
+  const Settings* modules = config.any({keys.all_modules, "lora_target_modules"});
+  const bool all =
+      modules == nullptr || modules->is_sequence() || modules->text() == "all" || modules->text() == "true";
+  if (all) draft.apply("finetune.modules=all");
+  if (four || eight)
+    draft.first(fmt::format(
+        "{}: frozen weights of {} bits are simulated in 16: their memory is {} times as much here, and what "
+        "makes 16 bits of them is not counted",
+        four ? "load_in_4bit" : "load_in_8bit", four ? 4 : 8, four ? 4 : 2));
+}
+
+void take_trainer_sharding(Sections& config, Draft& draft) {
+  const std::string deepspeed = config.word({"deepspeed"}, "");
+  const Settings *fsdp = config.find("fsdp"), *settings = config.find("fsdp_config");
+  if (settings != nullptr) draft.assumed("fsdp_config", "the shards of parameters");
+  std::string kind = "none";
+  if (fsdp != nullptr || settings != nullptr) kind = "parameters";
+  if (fsdp != nullptr && fsdp->is_sequence() &&
+      std::any_of(fsdp->items().begin(), fsdp->items().end(),
+                  [](const Settings& each) { return each.is_scalar() && each.text() == "shard_grad_op"; }))
+    kind = "gradients";
+  if (!deepspeed.empty()) {
+    kind = contains(deepspeed, "3")   ? "parameters"
+           : contains(deepspeed, "2") ? "gradients"
+           : contains(deepspeed, "1") ? "optimizer"
+                                      : "none";
+    draft.assumed("parallelism.sharding",
+                  fmt::format("{}, by the name of {}; orrery import deepspeed reads that file", kind, deepspeed));
+    if (contains(deepspeed, "offload") || contains(deepspeed, "cpu")) draft.set("offload.optimizer", true);
+  }
+  if (kind == "parameters" && draft.has("finetune")) {
+    kind = "gradients";
+    draft.first("sharded weights beside adapters are not modelled: here every GPU holds all of the frozen weights");
+  }
+  draft.set("parallelism.sharding", kind);
+  draft.set("software", std::string(deepspeed.empty() ? "accelerate-2026" : "deepspeed-2026"));
+  draft.assumed("software", deepspeed.empty() ? "accelerate-2026" : "deepspeed-2026");
+}
+
+void take_trainer_optimizer(Sections& config, Draft& draft) {
+  const std::string name = config.word({"optimizer", "optim"}, "adamw_torch");
+  draft.set("optimizer", std::string(contains(name, "sgd") ? "sgd" : contains(name, "lamb") ? "lamb" : "adam"));
+  if (!contains(name, "sgd") && !contains(name, "lamb") && (!contains(name, "adam") || contains(name, "8bit")))
+    draft.first(fmt::format("optimizer {}: simulated as adam with states in fp32, which are larger", name));
+}
+
+/// Keys of data, files, schedules and logs.
+const std::set<std::string> kNoWork{"datasets",
+                                    "dataset",
+                                    "dataset_dir",
+                                    "template",
+                                    "val_set_size",
+                                    "output_dir",
+                                    "overwrite_output_dir",
+                                    "overwrite_cache",
+                                    "learning_rate",
+                                    "lr_scheduler",
+                                    "lr_scheduler_type",
+                                    "warmup_steps",
+                                    "warmup_ratio",
+                                    "weight_decay",
+                                    "num_epochs",
+                                    "num_train_epochs",
+                                    "max_steps",
+                                    "max_samples",
+                                    "logging_steps",
+                                    "save_steps",
+                                    "saves_per_epoch",
+                                    "evals_per_epoch",
+                                    "eval_steps",
+                                    "eval_strategy",
+                                    "plot_loss",
+                                    "report_to",
+                                    "wandb_project",
+                                    "wandb_entity",
+                                    "wandb_watch",
+                                    "wandb_name",
+                                    "wandb_log_model",
+                                    "special_tokens",
+                                    "tokenizer_type",
+                                    "model_type",
+                                    "trust_remote_code",
+                                    "lora_alpha",
+                                    "lora_dropout",
+                                    "train_on_inputs",
+                                    "group_by_length",
+                                    "resume_from_checkpoint",
+                                    "seed",
+                                    "stage",
+                                    "do_train",
+                                    "preprocessing_num_workers",
+                                    "dataloader_num_workers",
+                                    "ddp_timeout",
+                                    "save_only_model",
+                                    "strict",
+                                    "lora_model_dir",
+                                    "dataset_prepared_path",
+                                    "tf32",
+                                    "gradient_checkpointing_kwargs",
+                                    "early_stopping_patience",
+                                    "local_rank",
+                                    "debug",
+                                    "chat_template",
+                                    "hub_model_id",
+                                    "max_grad_norm",
+                                    "adam_beta1",
+                                    "adam_beta2",
+                                    "adam_epsilon",
+                                    "pad_to_sequence_len",
+                                    "is_llama_derived_model",
+                                    "xformers_attention"};
+
+Draft import_trainer(const std::string& file, const TrainerKeys& keys, const char* name, std::int64_t gpus,
+                     const std::vector<std::string>& sets) {
+  read_text(file);
+  const Settings document = scenarios::read_yaml(file);
+  if (!document.is_mapping() || document.find(keys.model) == nullptr)
+    throw sim::UserError({file, 1, 1}, keys.model, fmt::format("is not there, expected a configuration of {}", name));
+  Sections config(document);
+  Draft draft(fmt::format("{} ({})", std::filesystem::path(file).filename().string(), name), {file, 1, 1});
+  draft.set("name", std::filesystem::path(file).stem().string());
+  draft.set("cluster.device", std::string("h100-sxm-80gb"));
+  draft.set("cluster.gpus", gpus);
+  if (gpus > 8) draft.set("cluster.fabric", std::string("ndr-rail"));
+  draft.assumed("cluster", "H100 on ndr-rail; --gpus N, --set cluster.device=NAME, --set cluster.fabric=NAME");
+  take_trainer_model(config, draft, keys, sets, file);
+  take_adapter_of(config, draft, keys);
+  take_trainer_sharding(config, draft);
+  const std::int64_t micro = std::min<std::int64_t>(config.count({keys.micro}, keys.usual_micro), 1'000'000),
+                     steps = std::min<std::int64_t>(config.count({"gradient_accumulation_steps"}, 1), 1'000'000);
+  draft.set("batch.micro", micro);
+  draft.set("batch.global", micro * steps * gpus);
+  const Settings* half = config.find("fp16");
+  draft.set("precision", std::string(half != nullptr && half->is_scalar() && half->text() == "true" ? "fp16" : "bf16"));
+  const Settings* brain = config.find("bf16");
+  if (brain != nullptr && brain->is_scalar() && brain->text() != "true" && brain->text() != "auto" &&
+      brain->text() != "full")
+    draft.first(fmt::format("bf16: {}: what is trained in fp32 is not modelled; --set precision=NAME for another",
+                            brain->text()));
+  const Settings* again = config.any({"gradient_checkpointing", "disable_gradient_checkpointing"});
+  const bool off = config.flag({"disable_gradient_checkpointing"}, false);
+  const bool factory =
+      keys.usual_micro == kLlamaFactory.usual_micro;  // which makes all layers again unless told not to
+  const bool full = factory ? !off : again != nullptr && again->is_scalar() && again->text() != "false";
+  draft.set("recompute", std::string(full ? "full" : "none"));
+  const Settings* flash = config.find(keys.flash);
+  if (flash != nullptr && flash->is_scalar() && flash->text() != "false" && flash->text() != "disabled")
+    draft.set("attention", std::string("flash"));
+  take_trainer_optimizer(config, draft);
+  config.remark_on_the_rest(draft, kNoWork, "changes no work of a step that is modelled");
+  return draft;
+}
+
+}  // namespace
+
+Draft import_axolotl(const std::string& file, std::int64_t gpus, const std::vector<std::string>& sets) {
+  return import_trainer(file, kAxolotl, "Axolotl", gpus, sets);
+}
+Draft import_llamafactory(const std::string& file, std::int64_t gpus, const std::vector<std::string>& sets) {
+  return import_trainer(file, kLlamaFactory, "LLaMA-Factory", gpus, sets);
+}
+
+}  // namespace orrery::tools

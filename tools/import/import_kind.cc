@@ -1,0 +1,78 @@
+// Which importer a file is for, by what stands in it: marks that the form always has and no other has.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "sim/error.h"
+#include "tools/import/import.h"
+
+namespace orrery::tools {
+
+namespace {
+
+struct Mark {
+  const char* kind;
+  std::vector<const char*> all;   // that a file of this kind holds
+  const char* instead = nullptr;  // what to do with a file that is not imported
+};
+
+const std::vector<Mark>& marks() {
+  static const std::vector<Mark> kMarks = {
+      {"mllog", {":::MLLOG"}},
+      {"", {"traceEvents"}, "a profiler's trace: orrery diff TRACE SCENARIO, orrery learn TRACE --scenario SCENARIO"},
+      {"",
+       {"algbw", "busbw"},
+       "the output of nccl-tests: orrery collective CLUSTER --op NAME --gpus N --measured FILE"},
+      {"topology", {"<system", "<gpu"}},
+      {"topology", {"LinkUp", "==>"}},
+      {"topology", {"GPU0", "GPU1"}},
+      {"topology", {"Switch\t", "\"S-"}},
+      {"topology", {"SwitchName="}},
+      {"topology", {"BlockName="}},
+      {"topology", {"topology:", "switch:"}},
+      {"topology", {"topology:", "block:"}},
+      {"hf", {"\"model_type\"", "{"}},
+      {"deepspeed", {"\"zero_optimization\""}},
+      {"deepspeed", {"\"train_micro_batch_size_per_gpu\""}},
+      {"bridge", {"megatron.bridge"}},
+      {"bridge", {"ConfigContainer"}},
+      {"torchtitan", {"torchtitan"}},
+      {"torchtitan", {"[training]"}},
+      {"torchtitan", {"[parallelism]"}},
+      {"primus", {"modules:", "pre_trainer:"}},
+      {"nanotron", {"model_config:", "tokens:"}},
+      {"axolotl", {"base_model:"}},
+      {"llamafactory", {"model_name_or_path:", "finetuning_type:"}},
+      {"llamafactory", {"model_name_or_path:", "cutoff_len:"}},
+      {"accelerate", {"distributed_type:"}},
+      {"nemo", {"nemo_run"}},
+      {"nemo", {"nemo.collections"}},
+      {"nemo", {"trainer:", "model:"}},
+      {"megatron", {"--num-layers"}},
+      {"megatron", {"--tensor-model-parallel-size"}},
+      {"megatron", {"--micro-batch-size"}},
+      {"", {"cluster:", "model:"}, "a scenario: orrery run FILE"},
+      {"megatron", {"#!/"}},
+  };
+  return kMarks;
+}
+
+}  // namespace
+
+std::string import_kind(const std::string& file) {
+  const std::string text = read_text(file);
+  for (const Mark& mark : marks()) {
+    const bool here = std::all_of(mark.all.begin(), mark.all.end(),
+                                  [&](const char* word) { return text.find(word) != std::string::npos; });
+    if (!here) continue;
+    if (mark.instead == nullptr) return mark.kind;
+    throw sim::UserError({file, 1, 1}, "import", fmt::format("got {}, expected a file to be imported", mark.instead));
+  }
+  throw sim::UserError({file, 1, 1}, "import",
+                       "got no form that is known by its words, expected orrery import KIND FILE with one of hf, "
+                       "megatron, nemo, bridge, torchtitan, "
+                       "deepspeed, accelerate, nanotron, primus, axolotl, llamafactory, mllog, topology");
+}
+
+}  // namespace orrery::tools

@@ -1,0 +1,19 @@
+// Ways through a launch script that come to different scenarios: where they part, and how a user says which is meant.
+#pragma once
+
+#include <string>
+
+#include "tools/import/import.h"
+
+namespace orrery::tools {
+
+/// The first condition that two ways take otherwise; null: none.
+const ShellDecision* parting(const LaunchLine& a, const LaunchLine& b);
+/// The lines in which two outcomes differ, a few of them.
+std::string difference(const std::string& a, const std::string& b);
+/// The options that decide a condition.
+std::string how_to_say(const ShellDecision& decision);
+/// Whether a way takes every condition as it is where nobody sets what the script does not.
+bool as_usual(const LaunchLine& line);
+
+}  // namespace orrery::tools
