@@ -389,8 +389,7 @@ StateStyles state_styles(const Job& job) {
                          job.software.optimizer.moments_16bit,
                          host_copies_of(job.method, job.software.optimizer, job.machine)};
   StateStyle experts = style;
-  experts.data = expert_parallelism_of(style.data, job.model.experts, job.expert_replicas(), job.expert_shard_ranks())
-                     .value_or(style.data);
+  experts.data = expert_parallelism_of(style.data, job).value_or(style.data);
   return {style, experts};
 }
 
