@@ -26,7 +26,7 @@ constexpr std::int64_t kMostTokens = 1'048'576;
 constexpr std::size_t kMostGraphs = 4096;
 
 /// "1 2 4 8:256:8": sizes, and ranges from, to and by.
-std::vector<std::int64_t> sizes_of(const Settings& value) {
+std::vector<std::int64_t> served_sizes_of(const Settings& value) {
   constexpr const char* kForm = "sizes and ranges of tokens, as in \"1 2 4 8:256:8\"";
   std::vector<std::int64_t> sizes;
   const std::string& text = value.text();
@@ -58,7 +58,7 @@ std::vector<std::int64_t> sizes_of(const Settings& value) {
   return sizes;
 }
 
-double seconds_at(const Settings* section, std::string_view key) {
+double served_seconds_at(const Settings* section, std::string_view key) {
   return section != nullptr ? sim::to_seconds(section->get_duration(key, sim::Duration{})) : 0;
 }
 
@@ -99,10 +99,12 @@ ServingEngine ServingEngine::load(const Settings& document) {
   defaults.memory_utilization = document.get_number("memory_utilization", defaults.memory_utilization);
   defaults.chunked_prefill = document.get_bool("chunked_prefill", defaults.chunked_prefill);
   defaults.prefix_caching = document.get_bool("prefix_caching", defaults.prefix_caching);
-  if (const Settings* sizes = document.find("graph_sizes"); sizes != nullptr) engine.graph_sizes = sizes_of(*sizes);
+  if (const Settings* sizes = document.find("graph_sizes"); sizes != nullptr)
+    engine.graph_sizes = served_sizes_of(*sizes);
   const Settings* host = document.find("host");
-  engine.host = {seconds_at(host, "iteration"), seconds_at(host, "sequence"), seconds_at(host, "gap"),
-                 seconds_at(host, "layer"),     seconds_at(host, "kernel"),   HostOverlap::none};
+  engine.host = {served_seconds_at(host, "iteration"), served_seconds_at(host, "sequence"),
+                 served_seconds_at(host, "gap"),       served_seconds_at(host, "layer"),
+                 served_seconds_at(host, "kernel"),    HostOverlap::none};
   if (host != nullptr && host->get_choice("overlap", "none", overlap_names()) == "schedule")
     engine.host.overlap = HostOverlap::schedule;
   const Settings* reserve = document.find("reserve");

@@ -131,15 +131,14 @@ void check_shard_group(const Settings& document, const workloads::Parallelism& l
 }
 
 /// Either experts are cut into as many groups as the rest of the state, or each group has whole ones.
-void check_expert_shards(const Settings& document, const Job& job) {
-  if (!job.model.experts.any() || job.parallelism.shard_group == 0) return;
-  const std::int64_t copies = job.shard_copies(), experts = job.expert_replicas();
+void check_expert_shards(const Settings& document, std::int64_t group, std::int64_t copies, std::int64_t experts) {
+  if (group == 0) return;
   if (experts % copies == 0 || copies % experts == 0) return;
   fail_at(document, "parallelism.shard_group",
           fmt::format("got {}, which makes {} copies of the sharded state, beside {} ranks that hold the same experts "
                       "(tensor x context x data over expert x expert_tensor), expected one of the two to divide the "
                       "other",
-                      job.parallelism.shard_group, copies, experts));
+                      group, copies, experts));
 }
 
 /// A parallel block makes queries, keys, values and the MLP's first results in one product, and adds the second's up in
@@ -331,7 +330,8 @@ void check_job(const Settings& document, Job& job) {
   check_pipeline(document, layout, job.model.layers, job.software.defaults.layer_split);
   check_schedule(document, layout, job.batch, job.pipeline_shape());
   check_shard_group(document, layout, job.replicas());
-  check_expert_shards(document, job);
+  if (job.model.experts.any())
+    check_expert_shards(document, layout.shard_group, job.shard_copies(), job.expert_replicas());
   check_recomputed(document, job);
   check_groups_inside(document, layout, job.shard_ranks(), job.model.experts.any());
   check_fetches(document, layout, job.software);

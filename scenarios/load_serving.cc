@@ -28,7 +28,7 @@ WeightType type_of(const Settings& value) {
   return static_cast<WeightType>(at - served_type_names().begin());
 }
 
-void load_precision(const Settings& document, ServingScenario& s) {
+void load_served_precision(const Settings& document, ServingScenario& s) {
   const Settings* section = given(&document, "precision");
   workloads::ServedPrecision& precision = s.replica.precision;
   if (section != nullptr && section->is_scalar()) {
@@ -78,7 +78,7 @@ void check_layout(const Settings& pool, const ServingScenario& s) {
            fmt::format("got {}, expected at most the model's {} experts", layout.expert, model.experts.count));
 }
 
-void load_layout(const Settings& pool, ServingScenario& s) {
+void load_pool_layout(const Settings& pool, ServingScenario& s) {
   const Settings* section = given(&pool, "parallelism");
   workloads::ServedLayout& layout = s.replica.layout;
   layout.tensor = integer(section, "tensor", 1);
@@ -147,7 +147,7 @@ void load_pool(const Settings& document, ServingScenario& s) {
   if (const Settings* role = given(&pool, "role");
       role != nullptr && role->as_choice({"both", "prefill", "decode"}) != "both")
     role->fail(fmt::format("got {}, expected both: prompts and answers apart are not simulated yet", role->text()));
-  load_layout(pool, s);
+  load_pool_layout(pool, s);
   load_limits(pool, s);
   const std::string router =
       section.get_choice("router", "round_robin", {"round_robin", "least_loaded", "prefix_aware"});
@@ -316,7 +316,7 @@ ServingScenario load_serving(const Settings& document) {
   s.power = job.power;
   s.replica.model = job.model;
   s.replica.gpus_per_node = job.machine.gpus_per_node;
-  load_precision(document, s);
+  load_served_precision(document, s);
   load_pool(document, s);
   load_traffic(document, s);
   if (const Settings* cost = given(&document, "cost"); cost != nullptr)

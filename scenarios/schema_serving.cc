@@ -1,3 +1,4 @@
+// Rows of the schema for what is served: engines, pools, traffic and what is promised. See schema_serving.h.
 #include "scenarios/schema_serving.h"
 
 #include "calibration/serving_kernels.h"

@@ -174,7 +174,7 @@ TEST_CASE("a record that is run gives the step that validate compares, to the la
   CHECK(ran > 100 / kOneRecordOf);
 }
 
-TEST_CASE("every record that is run gives the step that validate compares", "[.][every-row]") {
+TEST_CASE("every record that is run gives the step that validate compares", "[.][every-row][full-size]") {
   std::size_t ran = 0;
   for (const tools::ListedRecord& record : kept_records()) ran += runs_as_validated(record) ? 1 : 0;
   CHECK(ran == 2758);
@@ -245,15 +245,16 @@ TEST_CASE("docs/scoreboard.md holds the summary that tools/scoreboard writes", "
 }
 
 TEST_CASE("the shipped residuals are those of these rows", "[full-size]") {
-  std::map<std::string, double> shipped;
-  for (const tools::KnownRow& known : tools::shipped_known_rows()) shipped[known.id] = known.log_ratio;
+  std::multimap<std::string, double> shipped;  // a source may name two rows alike
+  for (const tools::KnownRow& known : tools::shipped_known_rows()) shipped.emplace(known.id, known.log_ratio);
   const auto live = tools::known_rows(rows());
   INFO("run tools/scoreboard");
   CHECK(shipped.size() == live.size());
   for (const tools::KnownRow& known : live) {
     INFO(known.id);
-    REQUIRE(shipped.count(known.id) == 1);
-    CHECK(shipped.at(known.id) == Approx(known.log_ratio).margin(0.002));
+    const auto [begin, end] = shipped.equal_range(known.id);
+    CHECK(
+        std::any_of(begin, end, [&](const auto& row) { return row.second == Approx(known.log_ratio).margin(0.002); }));
   }
 }
 
@@ -278,16 +279,17 @@ TEST_CASE("where the lists that these were taken from lie beside the checkout, t
     tests::skipped("no shared lists of published rows beside the source tree: the kept records are not compared");
     return;
   }
-  std::map<std::string, std::string> kept;
+  std::map<std::string, std::set<std::string>> kept;  // a source may name two rows alike
   const auto named = [](const tools::ListedRecord& record) {
     return record.list + "#" + tools::record_id(record.settings);
   };
   for (const tools::ListedRecord& record : tools::read_lists({std::string(ORRERY_SOURCE_DIR) + "/tests/published"}))
-    kept[named(record)] = scenarios::yaml_text(record.settings);
+    kept[named(record)].insert(scenarios::yaml_text(record.settings));
   std::size_t compared = 0;
   for (const tools::ListedRecord& record : tools::read_lists({shared.string()})) {
     if (kept.count(named(record)) == 0) continue;  // the shared lists have grown since
-    CHECK(kept.at(named(record)) == scenarios::yaml_text(record.settings));
+    INFO(named(record));
+    CHECK(kept.at(named(record)).count(scenarios::yaml_text(record.settings)) == 1);
     ++compared;
   }
   CHECK(compared >= kept.size());

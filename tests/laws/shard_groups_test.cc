@@ -1,6 +1,5 @@
 // Experts under groups that share out a state (HSDP): whichever way the ranks of a mixture are cut, the step is
-// computed or refused in one line. No quotient is cut to a whole number in
-// silence.
+// computed or refused in one line. No quotient is cut to a whole number in silence.
 #include <fmt/format.h>
 
 #include <string>

@@ -1,3 +1,4 @@
+// The slow reference of serving: token by token, without closed sums. See serving.h.
 #include "tests/reference/serving.h"
 
 #include <algorithm>

@@ -58,6 +58,18 @@ struct Input {
 
 std::string key_of(const std::string& set) { return set.substr(0, set.find('=')); }
 
+/// By key a pool that has another value there.
+std::vector<std::pair<std::string, std::string>> other_pools() {
+  return {
+      {"parallelism.tensor", "{parallelism: {tensor: 4}, max_sequences: 16, max_batched_tokens: 512}"},
+      {"parallelism.pipeline", "{parallelism: {tensor: 2, pipeline: 2}, max_sequences: 16, max_batched_tokens: 512}"},
+      {"parallelism.expert", "{parallelism: {tensor: 2, expert: 2}, max_sequences: 16, max_batched_tokens: 512}"},
+      {"parallelism.attention_data",
+       "{parallelism: {tensor: 2, attention_data: 2}, max_sequences: 16, max_batched_tokens: 512}"},
+      {"max_sequences", "{parallelism: {tensor: 2}, max_sequences: 2, max_batched_tokens: 512}"},
+      {"max_batched_tokens", "{parallelism: {tensor: 2}, max_sequences: 16, max_batched_tokens: 64}"}};
+}
+
 TEST_CASE("every key of serving and traffic moves what comes out", "[serving]") {
   const std::string pools = "serving.pools=[{parallelism: {tensor: 2}, max_sequences: 16, max_batched_tokens: 512, ";
   // Below a list: the list again, with one member more.
@@ -76,15 +88,7 @@ TEST_CASE("every key of serving and traffic moves what comes out", "[serving]") 
     walked.insert("serving.pools[]." + key);
     CHECK(answer(std::string(kBase) + kOpen, {pools + member + "}]"}) != open);
   }
-  for (const auto& [key, pool] : std::vector<std::pair<std::string, std::string>>{
-           {"parallelism.tensor", "{parallelism: {tensor: 4}, max_sequences: 16, max_batched_tokens: 512}"},
-           {"parallelism.pipeline",
-            "{parallelism: {tensor: 2, pipeline: 2}, max_sequences: 16, max_batched_tokens: 512}"},
-           {"parallelism.expert", "{parallelism: {tensor: 2, expert: 2}, max_sequences: 16, max_batched_tokens: 512}"},
-           {"parallelism.attention_data",
-            "{parallelism: {tensor: 2, attention_data: 2}, max_sequences: 16, max_batched_tokens: 512}"},
-           {"max_sequences", "{parallelism: {tensor: 2}, max_sequences: 2, max_batched_tokens: 512}"},
-           {"max_batched_tokens", "{parallelism: {tensor: 2}, max_sequences: 16, max_batched_tokens: 64}"}}) {
+  for (const auto& [key, pool] : other_pools()) {
     INFO(key);
     walked.insert("serving.pools[]." + key);
     // One replica in both, so that only the key differs.

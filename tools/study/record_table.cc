@@ -127,8 +127,17 @@ std::string id_of(const sim::Settings& record) { return record.at("id").text(); 
 std::vector<sim::Settings> chosen(const sim::Settings& document, const RecordQuestion& question) {
   const std::string file =
       fmt::format("{}/tests/published/{}.yaml", scenarios::data_directory(), document.at("list").text());
-  const std::vector<sim::Settings> all = scenarios::read_records(file);
-  if (question.ids.empty()) return all;
+  std::vector<sim::Settings> all = scenarios::read_records(file);
+  if (question.ids.empty()) {
+    // A job that ran out of memory has no figure to stand beside a prediction.
+    std::erase_if(all, [&](const sim::Settings& record) {
+      const sim::Settings& measured = record.at("measured");
+      return measured.find("oom") != nullptr &&
+             std::none_of(question.columns.begin(), question.columns.end(),
+                          [&](const std::string& column) { return measured.find(column) != nullptr; });
+    });
+    return all;
+  }
   std::vector<sim::Settings> some;
   for (std::size_t i = 0; i < question.ids.size(); ++i) {
     const std::size_t before = some.size();

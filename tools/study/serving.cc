@@ -1,3 +1,4 @@
+// One run of a served scenario, from its document to what requests and GPUs took. See serving.h.
 #include "tools/study/serving.h"
 
 #include <fmt/format.h>

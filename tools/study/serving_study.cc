@@ -1,3 +1,4 @@
+// What a served scenario comes to: distributions, shares of time, energy and cost. See serving_study.h.
 #include "tools/study/serving_study.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// Tables of measured serving, row by row beside what is predicted. See serving_tables.h.
 #include "tools/study/serving_tables.h"
 
 #include <fmt/format.h>

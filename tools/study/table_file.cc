@@ -1,3 +1,4 @@
+// A table in CSV, plain or in a gzip stream. See table_file.h.
 #include "tools/study/table_file.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// Traces of requests in the forms that are published. See trace_file.h.
 #include "tools/study/trace_file.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// What a GPU that serves holds: weights, activations, graphs, and the rest for the cache. See serving_memory.h.
 #include "workloads/step/serving_memory.h"
 
 #include <algorithm>
