@@ -101,13 +101,11 @@ void check_alike(const std::string& text, const workloads::Job& job) {
     const workloads::StepReport full = workloads::simulate_step(job, options);
     CHECK(tests::comparable(folded) == tests::comparable(full));
     CHECK(folded.busiest_stage == full.busiest_stage);
-    CHECK(tests::furthest_part(folded, full) < 1e-9);
     options.whole_passes = true;
     const workloads::StepReport whole = workloads::simulate_step(job, options);
     CHECK(tests::comparable(whole) == tests::comparable(full));
     CHECK(whole.effort.ranks == full.effort.ranks);
     CHECK(whole.effort.events <= full.effort.events);
-    CHECK(tests::furthest_part(whole, full) < 1e-9);
     workloads::StepOptions brief;  // with stretches for passes that others can disturb, and jumps
     brief.brief = true;
     CHECK(workloads::simulate_step(job, brief).iteration == folded.iteration);

@@ -43,7 +43,7 @@ class Ledger {
         gaps_(gaps) {}
 
   void book(Category category, std::int64_t duration) {
-    if (duration > 0) ps_[place_of(category)] += duration;
+    if (duration > 0) parts_[place_of(category)] += sim::Duration(duration);
   }
 
   /// The gap [from, to] before something that waited for transfer `op`, which ended in it.
@@ -79,11 +79,7 @@ class Ledger {
     return last;
   }
 
-  std::array<double, kCategories> seconds() const {
-    std::array<double, kCategories> seconds{};
-    for (std::size_t c = 0; c < kCategories; ++c) seconds[c] = static_cast<double>(ps_[c]) / sim::kPicosecondsPerSecond;
-    return seconds;
-  }
+  const TimeByCategory& parts() const { return parts_; }
 
  private:
   Category awaited(std::uint32_t transfer) const {
@@ -105,7 +101,7 @@ class Ledger {
   bool pipelined_;
   std::vector<std::uint32_t> before_;
   std::vector<Timeline::Gap>* gaps_;
-  std::array<std::int64_t, kCategories> ps_{};
+  TimeByCategory parts_{};
 };
 
 /// The time [start, finish] of compute operation `op`.
@@ -130,8 +126,14 @@ void book_kernels(const RankRecord& rank, std::uint32_t op, std::span<const sim:
 
 }  // namespace
 
-std::array<double, kCategories> account(const RankRecord& rank, sim::SimTime begin, sim::SimTime end,
-                                        std::span<const sim::Duration> tensor_wait, std::vector<Timeline::Gap>* gaps) {
+std::array<double, kCategories> in_seconds(const TimeByCategory& parts) {
+  std::array<double, kCategories> seconds{};
+  for (std::size_t c = 0; c < kCategories; ++c) seconds[c] = sim::to_seconds(parts[c]);
+  return seconds;
+}
+
+TimeByCategory account(const RankRecord& rank, sim::SimTime begin, sim::SimTime end,
+                       std::span<const sim::Duration> tensor_wait, std::vector<Timeline::Gap>* gaps) {
   const sim::Record& record = *rank.record;
   const sim::Program& program = *rank.program;
   Ledger ledger(rank, gaps);
@@ -152,7 +154,7 @@ std::array<double, kCategories> account(const RankRecord& rank, sim::SimTime beg
   const std::int64_t latest = last == kNone ? clock : std::min(record.finish[last].value(), end.value());
   if (latest > clock) ledger.book_gap(last, clock, latest);
   ledger.book_between(rank.pipelined ? Category::bubble : Category::partner_wait, std::max(clock, latest), end.value());
-  return ledger.seconds();
+  return ledger.parts();
 }
 
 sim::Duration busy_time(const RankRecord& rank, std::span<const sim::Duration> tensor_wait) {

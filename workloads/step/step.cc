@@ -171,9 +171,8 @@ sim::Duration iteration_of(bool apart, const Simulated& run) {
 }
 
 /// Where the time of one rank went. `apart`: as for iteration_of.
-std::array<double, kCategories> breakdown_of(bool apart, const RankRecord& rank, sim::Duration iteration,
-                                             std::span<const sim::Duration> waits,
-                                             std::vector<Timeline::Gap>* gaps = nullptr) {
+TimeByCategory breakdown_of(bool apart, const RankRecord& rank, sim::Duration iteration,
+                            std::span<const sim::Duration> waits, std::vector<Timeline::Gap>* gaps = nullptr) {
   const sim::SimTime begin = apart ? at_work(*rank.record, *rank.program).begin : sim::SimTime{};
   return account(rank, begin, sim::SimTime(begin.value() + iteration.value()), waits, gaps);
 }
@@ -182,8 +181,8 @@ std::array<double, kCategories> breakdown_of(bool apart, const RankRecord& rank,
 struct Account {
   std::size_t stage = 0;
   sim::Duration busy{};
-  std::array<double, kCategories> parts{};
-  double launching = 0;  // the share of the step in which its host launches
+  TimeByCategory parts{};
+  sim::Duration launching{};  // of its host
 };
 
 /// What it takes a rank's host to launch, one operation after the other.
@@ -204,23 +203,24 @@ std::optional<std::vector<Account>> accounts_of(bool apart, const StepPlan& step
     const std::size_t stage = run.stage_of(*rank.record);
     if (is_launch_bound(rank, waits[stage])) return {};
     accounts.push_back({stage, busy_time(rank, waits[stage]), breakdown_of(apart, rank, iteration, waits[stage]),
-                        sim::to_seconds(launch_time(rank)) / sim::to_seconds(iteration)});
+                        launch_time(rank)});
   }
   return accounts;
 }
 
-/// Of equally busy ranks the first one tells where the step's time went. `launching`, by stage: the
-/// share of the step in which a host launches.
+/// Of equally busy ranks the first one tells where the time of the step, which is known, went. `launching`, by stage:
+/// the share of the step in which a host launches.
 void tell_busiest(const std::vector<Account>& accounts, StepReport& report, std::vector<double>& launching) {
   const auto busiest = std::max_element(accounts.begin(), accounts.end(),
                                         [](const Account& a, const Account& b) { return a.busy < b.busy; });
-  report.breakdown_s = busiest->parts;
+  report.breakdown_s = in_seconds(busiest->parts);
   report.busiest_stage = static_cast<std::int64_t>(busiest->stage);
   launching.assign(report.rates.stages.size(), 0);
   for (const Account& account : accounts) {
     double& most = report.rates.stages[account.stage].computing_s;
     most = std::max(most, sim::to_seconds(account.busy));
-    launching[account.stage] = std::max(launching[account.stage], account.launching);
+    const double share = sim::to_seconds(account.launching) / sim::to_seconds(report.iteration);
+    launching[account.stage] = std::max(launching[account.stage], share);
   }
 }
 
@@ -281,8 +281,8 @@ void draw(const Parallelism& layout, const calibration::HostCosts& host,
     drawn.ranks = rank.ranks;
     drawn.stage = rank.stage;
     if (with_spans) drawn = timeline_of(dims, step, program, rank, host);
-    drawn.breakdown_s = breakdown_of(layout.optimizer_post_validation, run.rank_of(*rank.record, step),
-                                     report.iteration, {}, &drawn.gaps);
+    drawn.breakdown_s = in_seconds(breakdown_of(layout.optimizer_post_validation, run.rank_of(*rank.record, step),
+                                                report.iteration, {}, &drawn.gaps));
     const auto stage = static_cast<std::size_t>(rank.stage);
     drawn.memory = memory_over_time(step, program, rank, report.memory.stages[stage], chunks[stage]);
     return drawn;
@@ -430,8 +430,8 @@ void repeat_last(std::vector<Account>& accounts, const std::vector<Account>& few
     Account& whole = accounts[i];
     const Account& part = fewer[i];
     whole.busy += (whole.busy - part.busy) * times;
-    for (std::size_t c = 0; c < kCategories; ++c)
-      whole.parts[c] += (whole.parts[c] - part.parts[c]) * static_cast<double>(times);
+    whole.launching += (whole.launching - part.launching) * times;
+    for (std::size_t c = 0; c < kCategories; ++c) whole.parts[c] += (whole.parts[c] - part.parts[c]) * times;
   }
 }
 
@@ -621,8 +621,8 @@ class StepSimulation {
     const auto fewer = accounts_of(apart_, less, before, shorter);
     if (!fewer) return false;
     repeat_last(*accounts, *fewer, repeated->periods);
-    tell_busiest(*accounts, report_, launching_);
     report_.iteration += repeated->left_out;
+    tell_busiest(*accounts, report_, launching_);
     report_.effort.events = run.result.events + before.result.events;
     report_.traffic = count_repeated_traffic(repeated->step, less, repeated->periods);
     // The fullest moment comes as early in the shorter step as in the whole one.

@@ -16,6 +16,7 @@
 #include "workloads/step/traffic.h"
 
 #include <algorithm>
+#include <map>
 
 #include "sim/real.h"
 #include "workloads/model/adapters.h"
@@ -524,17 +525,38 @@ std::vector<TrafficRow> closed_form_traffic(const Job& job) {
 
 namespace {
 
+/// So many times so many bytes. Whole numbers of times, added up in the order of the bytes: the sum is the same to the
+/// last digit whether a step was counted whole or from one that repeats, every rank or one of each class.
+using Times = std::map<double, std::int64_t>;
+
+double sum_of(const Times& times) {
+  double sum = 0;
+  for (const auto& [bytes, n] : times) sum += bytes * real(n);
+  return sum;
+}
+
+/// Adds so many times what `whole` has more than `part`.
+void repeat(Times& whole, const Times& part, std::int64_t times) {
+  for (auto& [bytes, n] : whole) {
+    const auto it = part.find(bytes);
+    n += (n - (it == part.end() ? 0 : it->second)) * times;
+  }
+}
+
 /// Calls of a row on one stage, and the bytes of their buffers.
 struct Calls {
-  double number = 0, bytes = 0;
+  std::int64_t number = 0;
+  Times bytes;
 };
 
-/// What the operations of a plan move: rows with simulated_bytes, and by stage and row the calls.
+/// What the operations of a plan move: rows, by row what is sent, and by stage and row the calls.
 struct Counted {
   std::vector<TrafficRow> rows;
+  std::vector<Times> sent;
   std::vector<std::vector<Calls>> calls;
 
-  void count_stage(const StepPlan& step, std::size_t stage, double instances, const std::vector<std::size_t>& row_of) {
+  void count_stage(const StepPlan& step, std::size_t stage, std::int64_t instances,
+                   const std::vector<std::size_t>& row_of) {
     const auto count = [&](const OpNote& note) {
       if (note.traffic == kNoTraffic) return;
       const TrafficKey& key = step.stages.traffic[note.traffic];
@@ -542,10 +564,10 @@ struct Counted {
       const std::size_t r = row_of[note.traffic];
       const bool receiver = key.op == CollectiveOp::send_receive && !note.counts;
       if (receiver) return;
-      rows[r].simulated_bytes += key.sent_per_call * note.share * instances;
+      sent[r][key.sent_per_call * note.share] += instances;
       if (note.counts) {
         calls[stage][r].number += 1;
-        calls[stage][r].bytes += key.bytes;
+        calls[stage][r].bytes[key.bytes] += 1;
       }
     };
     for (const OpNote& note : step.stages.notes[stage]) {
@@ -559,17 +581,18 @@ struct Counted {
   std::vector<TrafficRow> table() && {
     for (const std::vector<Calls>& of_stage : calls) {
       for (std::size_t r = 0; r < rows.size(); ++r) {
-        if (of_stage[r].number <= rows[r].calls) continue;
-        rows[r].calls = of_stage[r].number;
-        rows[r].bytes_per_call = of_stage[r].bytes / of_stage[r].number;
+        if (real(of_stage[r].number) <= rows[r].calls) continue;
+        rows[r].calls = real(of_stage[r].number);
+        rows[r].bytes_per_call = sum_of(of_stage[r].bytes) / real(of_stage[r].number);
       }
     }
+    for (std::size_t r = 0; r < rows.size(); ++r) rows[r].simulated_bytes = sum_of(sent[r]);
     return std::move(rows);
   }
 };
 
 Counted counted(const StepPlan& step) {
-  std::vector<double> instances(step.stages.notes.size(), 0);
+  std::vector<std::int64_t> instances(step.stages.notes.size(), 0);
   const sim::Folded& folded = step.groups->folded;
   for (std::uint32_t c = 0; c < folded.class_size.size(); ++c)
     instances[sim::index(folded.plan.instances[sim::InstanceId{c}].program)] += folded.class_size[c];
@@ -590,6 +613,7 @@ Counted counted(const StepPlan& step) {
     row_of[k] = static_cast<std::size_t>(it - out.rows.begin());
     if (it == out.rows.end()) out.rows.push_back(row);
   }
+  out.sent.resize(out.rows.size());
   out.calls.assign(instances.size(), std::vector<Calls>(out.rows.size()));
   for (std::size_t stage = 0; stage < instances.size(); ++stage) out.count_stage(step, stage, instances[stage], row_of);
   return out;
@@ -602,18 +626,18 @@ std::vector<TrafficRow> count_traffic(const StepPlan& step) { return counted(ste
 std::vector<TrafficRow> count_repeated_traffic(const StepPlan& step, const StepPlan& less, std::int64_t times) {
   Counted whole = counted(step);
   const Counted part = counted(less);
-  const auto n = static_cast<double>(times);
   for (std::size_t r = 0; r < whole.rows.size(); ++r) {
-    TrafficRow& row = whole.rows[r];
+    const TrafficRow& row = whole.rows[r];
     const auto it =
         std::find_if(part.rows.begin(), part.rows.end(), [&](const TrafficRow& p) { return same_row(p, row); });
     SIM_CHECK(it != part.rows.end(), "a shorter step moves nothing of what a longer one moves");
     const auto p = static_cast<std::size_t>(it - part.rows.begin());
-    row.simulated_bytes += (row.simulated_bytes - it->simulated_bytes) * n;
+    repeat(whole.sent[r], part.sent[p], times);
     for (std::size_t stage = 0; stage < whole.calls.size(); ++stage) {
       Calls& calls = whole.calls[stage][r];
-      calls.number += (calls.number - part.calls[stage][p].number) * n;
-      calls.bytes += (calls.bytes - part.calls[stage][p].bytes) * n;
+      const Calls& fewer = part.calls[stage][p];
+      calls.number += (calls.number - fewer.number) * times;
+      repeat(calls.bytes, fewer.bytes, times);
     }
   }
   return std::move(whole).table();
