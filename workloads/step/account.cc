@@ -104,24 +104,34 @@ class Ledger {
   TimeByCategory parts_{};
 };
 
-/// The time [start, finish] of compute operation `op`.
-void book_kernels(const RankRecord& rank, std::uint32_t op, std::span<const sim::Duration> tensor_wait,
-                  Ledger& ledger) {
+/// What the time [start, finish] of compute operation `op` consists of. What a slow GPU takes beyond the program's time
+/// is the slow GPU's; noise takes longer, or less long, than the program says: that is computing. What is left of a
+/// launch-bound run is the host's.
+struct KernelTime {
+  std::int64_t computing = 0, slow = 0, host = 0;
+};
+KernelTime kernel_time(const RankRecord& rank, std::uint32_t op) {
   const sim::Program& program = *rank.program;
   const std::int64_t took = rank.record->finish[op].value() - rank.record->start[op].value();
   const std::int64_t alone = program.duration[op];
   // Noise may have made them short.
   const double loss = static_cast<double>(alone) * std::max(0.0, rank.slowdown - 1);
-  const std::int64_t slow = std::clamp<std::int64_t>(std::llround(loss), 0, std::max<std::int64_t>(took - alone, 0));
-  // Noise takes longer, or less long, than the program says: that is compute. What is left of a launch-bound run is the
-  // host's.
-  const std::int64_t busy = std::min(took - slow, alone);
-  const bool host_bound = took - slow > alone && program.issue_bound[op] > alone;
+  KernelTime time;
+  time.slow = std::clamp<std::int64_t>(std::llround(loss), 0, std::max<std::int64_t>(took - alone, 0));
+  const bool host_bound = took - time.slow > alone && program.issue_bound[op] > alone;
+  time.computing = host_bound ? alone : took - time.slow;
+  time.host = took - time.slow - time.computing;
+  return time;
+}
+
+void book_kernels(const RankRecord& rank, std::uint32_t op, std::span<const sim::Duration> tensor_wait,
+                  Ledger& ledger) {
+  const KernelTime time = kernel_time(rank, op);
   const std::int64_t waits = tensor_wait.empty() ? 0 : tensor_wait[op].value();
-  ledger.book(static_cast<Category>(program.category[op]), (host_bound ? busy : took - slow) - waits);
+  ledger.book(static_cast<Category>(rank.program->category[op]), time.computing - waits);
   ledger.book(Category::tensor_comm, waits);
-  ledger.book(Category::slow_gpu, slow);
-  if (host_bound) ledger.book(Category::host, took - slow - busy);
+  ledger.book(Category::slow_gpu, time.slow);
+  ledger.book(Category::host, time.host);
 }
 
 }  // namespace
@@ -161,7 +171,8 @@ sim::Duration busy_time(const RankRecord& rank, std::span<const sim::Duration> t
   sim::Duration busy{};
   for (std::uint32_t op = 0; op < rank.program->size(); ++op) {
     if (rank.program->kind[op] != sim::OpKind::compute) continue;
-    busy += rank.record->finish[op] - rank.record->start[op];
+    const KernelTime time = kernel_time(rank, op);
+    busy += sim::Duration(time.computing + time.slow);
     if (!tensor_wait.empty()) busy -= tensor_wait[op];
   }
   return busy;

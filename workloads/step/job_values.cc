@@ -20,11 +20,9 @@ bool tells_weights_apart(const Model& model, const Method& method) {
                        (method.recompute == Recompute::selective && method.recomputed.every_second_product);
   return !model.experts.any() && !model.parallel_block && !in_part;
 }
-}  // namespace
-
-namespace {
-/// States of one holder have nobody to be gathered from or reduced with.
-void set_units(const Job& job, DataParallelism& data) {
+/// What hangs on how many ranks hold the same weights: states of one holder have nobody to be gathered from or reduced
+/// with.
+void settle_for_holders(const Job& job, DataParallelism& data) {
   const calibration::GradientReduction& style = job.software.gradients;
   const Sharding sharding = job.parallelism.sharding;
   const bool made_for_units = job.software.defaults.sharding == Sharding::parameters;
@@ -33,6 +31,13 @@ void set_units(const Job& job, DataParallelism& data) {
   data.by_unit = data.replicas > 1 && (sharding == Sharding::parameters || gradients);
   data.gathers_every_pass = data.by_unit && (sharding == Sharding::parameters || made_for_units);
   data.to_owners = data.by_unit && sharding == Sharding::gradients && style.reduces_to_owners;
+  const bool cast = data.shards() && !data.shares_gradients() && style.all_reduces_shards;
+  const double activation = calibration::bytes_of(job.method.precision.activations);
+  data.bytes.reduced = cast ? std::min(data.bytes.gradient, activation) : data.bytes.gradient;
+  data.fetches = job.software.fetches;
+  if (sharding != Sharding::parameters)  // ZeRO++ is of stage 3 (arXiv 2306.10209, section 3)
+    data.fetches.quantised_fetches = data.fetches.quantised_reductions = false;
+  if (!data.shards_parameters() || job.microbatches() == 1) data.fetches.reduces_last_pass = false;
 }
 }  // namespace
 
@@ -44,14 +49,11 @@ DataParallelism data_parallelism_of(const Job& job) {
   data.replicas = job.replicas();
   data.owners = job.shard_ranks();
   data.sharding = sharding;
-  set_units(job, data);
+  data.bytes.gradient = calibration::bytes_of(job.method.precision.gradients);
+  settle_for_holders(job, data);
   data.all_reduces_shards = style.all_reduces_shards || (style.reduces_shards_last && sharding == Sharding::optimizer);
   data.overlaps_gradients = job.overlap.gradients;
   data.overlaps_parameters = job.overlap.parameters;
-  data.bytes.gradient = calibration::bytes_of(job.method.precision.gradients);
-  const bool cast = data.shards() && !data.shares_gradients() && style.all_reduces_shards;
-  const double activation = calibration::bytes_of(job.method.precision.activations);
-  data.bytes.reduced = cast ? std::min(data.bytes.gradient, activation) : data.bytes.gradient;
   data.bytes.parameter = calibration::bytes_of(job.method.precision.parameters);
   data.among.ranks = {job.weight_ranks(), job.gradient_ranks(), 0};
   if (sharding == Sharding::parameters) {
@@ -60,10 +62,6 @@ DataParallelism data_parallelism_of(const Job& job) {
     if (data.among.ranks.gradients < data.owners) data.among.reduced = CommGroup::partial_gradients;
     if (data.among.ranks.secondary > 0) data.among.backward = CommGroup::secondary_weights;
   }
-  data.fetches = job.software.fetches;
-  if (sharding != Sharding::parameters)  // ZeRO++ is of stage 3 (arXiv 2306.10209, section 3)
-    data.fetches.quantised_fetches = data.fetches.quantised_reductions = false;
-  if (!data.shards_parameters() || job.microbatches() == 1) data.fetches.reduces_last_pass = false;
   constexpr double kScale = 4.0 / 2048;  // of a block of so many elements (DeepSpeed, csrc/quantization)
   data.bytes.fetched = data.fetches.quantised_fetches ? 1 + kScale : data.bytes.parameter;
   data.bytes.exchanged = data.fetches.quantised_reductions ? 0.5 + kScale : data.bytes.gradient;
@@ -102,7 +100,7 @@ std::optional<DataParallelism> expert_parallelism_of(DataParallelism data, const
   data.replicas = job.expert_replicas();
   data.owners = job.expert_shard_ranks();
   data.among.ranks = {data.owners, data.owners, 0};
-  set_units(job, data);  // beside one replica of the rest those of experts may be several
+  settle_for_holders(job, data);  // beside one replica of the rest those of experts may be several
   return data;
 }
 

@@ -83,8 +83,9 @@ class StateRows {
       case Sharding::gradients:
         add(among, scatters(layout_, software_) ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce,
             "gradients, backward", group, gradients, (every ? m : 1) * groups, 0);
-        between_groups(across, real(replicas / group), gradients,
-                       every && !software_.gradients.reduces_to_owners ? m : 1);
+        between_groups(
+            across, real(replicas / group), gradients,
+            every && !software_.gradients.reduces_to_owners && !software_.fetches.reduces_groups_once ? m : 1);
         add(among, CollectiveOp::all_gather, "parameters, forward", group, parameters,
             (every && made_for_units(software_) ? m : 1) * groups, 0);
         break;
