@@ -141,6 +141,25 @@ void check_expert_shards(const Settings& document, std::int64_t group, std::int6
                       group, copies, experts));
 }
 
+/// A parallel block makes queries, keys, values and the MLP's first results in one product, and adds the second's up in
+/// place: no part of it is a region of its own.
+void check_recomputed(const Settings& document, const Job& job) {
+  if (!job.model.parallel_block || job.method.recompute != workloads::Recompute::selective) return;
+  const workloads::RecomputedParts& parts = job.method.recomputed;
+  const std::pair<const char*, bool> inside[]{{"qkv", parts.qkv},
+                                              {"attention_out", parts.attention_out},
+                                              {"mlp", parts.mlp},
+                                              {"mlp_down", parts.mlp_down},
+                                              {"activation", parts.activation}};
+  for (const auto& [name, recomputed] : inside) {
+    if (recomputed)
+      fail_at(document, "recompute.modules",
+              fmt::format("got {} beside model.parallel_block, expected core_attention or norms: attention and MLP "
+                          "share their products",
+                          name));
+  }
+}
+
 /// Groups inside those of `owners` ranks that share out a state.
 void check_groups_inside(const Settings& document, const workloads::Parallelism& layout, std::int64_t owners,
                          bool has_experts) {
@@ -313,6 +332,7 @@ void check_job(const Settings& document, Job& job) {
   check_shard_group(document, layout, job.replicas());
   if (job.model.experts.any())
     check_expert_shards(document, layout.shard_group, job.shard_copies(), job.expert_replicas());
+  check_recomputed(document, job);
   check_groups_inside(document, layout, job.shard_ranks(), job.model.experts.any());
   check_fetches(document, layout, job.software);
   check_tensor_grid(document, job.model, layout, !job.method.adapters.any() && !queries.separate,

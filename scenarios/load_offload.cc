@@ -92,6 +92,10 @@ void load_states(const Settings& section, Job& job) {
   if (states.parameters && !shared)
     weights->fail(
         "got true, expected false, or parallelism.sharding: parameters over several ranks, which gather them");
+  if (states.parameters && job.model.experts.any() && job.expert_replicas() == 1)
+    weights->fail(
+        "got true with experts that one rank alone holds, expected false, or fewer ranks in an expert group: nothing "
+        "gathers them");
   if (states.parameters && states.optimizer < 1)
     fraction->fail(
         fmt::format("got {} with parameters: true, expected 1: weights that lie with the host are updated there",

@@ -123,7 +123,7 @@ int traffic(const TrafficOptions& options) {
     write_output(options.report, [&](std::ostream& out) { write_page(out, traffic_sheet(scenario, report).page()); });
   }
   if (options.json != "-" && options.report != "-") write_traffic(std::cout, scenario, report);
-  return kDone;
+  return all_agree(report) ? kDone : kBug;
 }
 
 }  // namespace

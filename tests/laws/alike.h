@@ -24,34 +24,28 @@ inline std::string contradiction(const workloads::StepReport& report) {
   return report.traffic.empty() ? "nothing is moved" : "";
 }
 
-/// All of a report that a folded run and a full one have in common, as text, but for the breakdown, whose parts are
-/// sums in another order, and but for the last digits of bytes, which are sums over ranks in another order. Left out:
-/// events and ranks simulated, which are the point of folding, and the moment of the highest memory, which is counted
-/// only where asked for.
+/// All of a report that a folded run and a full one have in common, as text, in every digit. Left out: events and ranks
+/// simulated, which are the point of folding, and the moment of the highest memory, which is counted only where asked
+/// for.
 inline std::string comparable(const workloads::StepReport& report) {
   std::string text =
-      fmt::format("{} {} {} {} {} {} {} {} {}", report.iteration.value(), report.rates.tokens_per_s,
+      fmt::format("{} {} {} {} {} {} {} {} {} {} {}", report.iteration.value(), report.rates.tokens_per_s,
                   report.rates.model_tflops_per_gpu, report.rates.hardware_tflops_per_gpu, report.rates.mfu_pct,
-                  report.rates.hfu_pct, report.memory.peak_bytes, report.memory.allocated_bytes, report.memory.fits);
+                  report.rates.hfu_pct, report.memory.peak_bytes, report.memory.allocated_bytes,
+                  report.memory.reserved_bytes, report.memory.fits, report.energy.total_j());
+  text += fmt::format("\n{} {}", report.busiest_stage, fmt::join(report.breakdown_s, " "));
+  for (const auto& stage : report.rates.stages) text += fmt::format("\n{}", stage.computing_s);
   for (const workloads::StageMemory& stage : report.memory.stages) {
     text += fmt::format("\n{} {} {} {} {} {} {} {}", stage.parameters, stage.gradients, stage.optimizer,
                         stage.activations, stage.buffers, stage.total, stage.peak.chunk, stage.peak.microbatch);
   }
   for (const workloads::TrafficRow& row : report.traffic) {
-    text += fmt::format("\n{} {} {} {} {} {} {} {:.14g}", row.dimension, row.operation, row.what, row.group, row.level,
+    text += fmt::format("\n{} {} {} {} {} {} {} {}", row.dimension, row.operation, row.what, row.group, row.level,
                         row.calls, row.bytes_per_call, row.simulated_bytes);
   }
   for (const auto& tier : report.tier_bytes)
-    text += fmt::format("\n{} {:.14g}", topology::name_of(tier.tier), tier.bytes);
+    text += fmt::format("\n{} {}", topology::name_of(tier.tier), tier.bytes);
   return text + fmt::format("\n{}", fmt::join(report.assumptions, "\n"));
-}
-
-/// The largest difference between parts of two breakdowns, as a share of the step.
-inline double furthest_part(const workloads::StepReport& a, const workloads::StepReport& b) {
-  double most = 0;
-  for (std::size_t c = 0; c < workloads::kCategories; ++c)
-    most = std::max(most, std::abs(a.breakdown_s[c] - b.breakdown_s[c]));
-  return most / sim::to_seconds(a.iteration);
 }
 
 }  // namespace orrery::tests

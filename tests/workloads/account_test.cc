@@ -33,7 +33,7 @@ class Ran {
   double booked(Category category, int end, double slowdown = 1.0, bool pipelined = true) const {
     const auto parts = workloads::account({&record, &program, &slots, slowdown, pipelined}, sim::SimTime{},
                                           sim::SimTime(microseconds(end).value()));
-    return parts[static_cast<std::size_t>(category)] * 1e6;
+    return sim::to_seconds(parts[static_cast<std::size_t>(category)]) * 1e6;
   }
   sim::Program program;
   sim::Record record;

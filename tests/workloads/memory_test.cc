@@ -678,3 +678,19 @@ TEST_CASE("communicators are those of the groups that have more than one rank") 
   // Pipeline, and embedding and head.
   CHECK(with({"parallelism.pipeline=8", "model.tied_embeddings=true"}) == Approx(2));
 }
+
+TEST_CASE("gradient buckets hold no more than the gradients that a rank has") {
+  // Overlapped, two buckets are under way: one is filled while the other is reduced.
+  const Sets every{"parallelism.sharding=gradients", "software.reduces_every_pass=true",
+                   "overlap={gradients: true, parameters: true}"};
+  const auto gathered = [&](const char* bucket) {
+    Sets sets = every;
+    sets.push_back(fmt::format("software.gradient_bucket='{}'", bucket));
+    return first_stage(sets).parts.gathered;
+  };
+  const Job job = small_job(every);
+  const double all = first_stage_parameters(job) * calibration::bytes_of(job.method.precision.gradients);
+  CHECK(gathered("10 MB") == 2 * 10e6);
+  CHECK(gathered("100 GB") == Approx(all));
+  CHECK(gathered("1 TB") == Approx(all));
+}

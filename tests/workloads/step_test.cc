@@ -1,6 +1,7 @@
 // Does a simulated step keep its books: time, bytes, folding, and the direction in which every choice moves the answer?
 #include "workloads/step/step.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <set>
@@ -496,4 +497,40 @@ TEST_CASE("context parallelism cuts the sequence: activations by its degree, att
   };
   CHECK(exposed(two) < exposed(gathered));
   CHECK(exposed(one) == 0);
+}
+
+TEST_CASE("a step that a slow GPU makes shorter says so") {
+  // Stages of three nodes that share out weights over 100 Gb/s: gathers and the messages between stages use the same
+  // NICs, and a delay of one stage takes them apart.
+  const std::vector<std::string> sets{
+      "cluster={device: h100-sxm-80gb, gpus: 24, fabric: jean-zay-4x100g}",
+      "model={layers: 4, hidden: 1920, heads: 24, vocab: 32000, seq: 4096, gated_mlp: true, parallel_block: true, "
+      "tied_embeddings: true, positions: alibi, biases: none}",
+      "parallelism={tensor: 2, pipeline: 2, data: 6, sequence_parallel: false, sharding: parameters}",
+      "batch={global: 192, micro: 4}",
+      "recompute=selective",
+      "optimizer=sgd",
+      "software=nemo-25.09",
+      "overlap={tensor: false, pipeline: true, gradients: false, parameters: false}"};
+  const auto with = [&](const char* perturbed) {
+    std::vector<std::string> all = sets;
+    all.emplace_back(std::string("perturb=") + perturbed);
+    return simulate_step(small_job(all));
+  };
+  const auto told = [](const StepReport& report) {
+    return std::any_of(report.assumptions.begin(), report.assumptions.end(), [](const std::string& line) {
+      return line.find("shorter than without slow GPUs") != std::string::npos;
+    });
+  };
+  const StepReport plain = simulate_step(small_job(sets));
+  for (const char* perturbed :
+       {"{slow_gpus: [{gpu: 0, slowdown: 2}]}", "{slow_gpus: [{gpu: 12, slowdown: 2}]}",
+        "{slow_gpus: [{gpu: 0, slowdown: 1.0001}]}", "{slow_gpus: [{gpu: 0, slowdown: 0.5}]}"}) {
+    INFO(perturbed);
+    const StepReport slow = with(perturbed);
+    const bool harmful = std::string(perturbed).find("0.5") == std::string::npos;
+    CHECK(told(slow) == (harmful && sim::to_seconds(slow.iteration) <= 0.999 * sim::to_seconds(plain.iteration)));
+  }
+  CHECK_FALSE(told(plain));
+  CHECK(told(with("{slow_gpus: [{gpu: 0, slowdown: 2}]}")));
 }

@@ -75,8 +75,9 @@ void DataTransfers::leave(double parameters) {
 std::uint32_t DataTransfers::gather(double bytes, std::span<const std::uint32_t> waits) {
   const bool backward = writer_.is_backward();
   const CommGroup& group = backward ? data_.among.backward : data_.among.forward;
-  if (is_alone(group)) return kNoTransfer;
+  if (is_alone(group) && !host_.copies().states.parameters) return kNoTransfer;
   const std::vector<std::uint32_t> after = with_host(bytes / data_.bytes.fetched, group, waits);
+  if (is_alone(group)) return after.front();
   const char* what = backward ? "parameters, backward" : "parameters, forward";
   return writer_.transfer(transfer(CollectiveOp::all_gather, bytes, what, group), after);
 }
@@ -131,15 +132,16 @@ void DataTransfers::reduce_pass(double parameters) {
 /// What a pass, or all of them, left of the gradients on the ranks that they were reduced over.
 void DataTransfers::reduce_between_parts(double parameters, bool complete) {
   const double bytes = parameters * data_.bytes.gradient;
+  bool reduced = !is_alone(data_.among.reduced);  // some of the way; else they come straight from the pass
   if (data_.among.ranks.gradients < data_.owners && complete) {
     const double part = bytes / static_cast<double>(data_.among.ranks.gradients);
     const ProgramWriter::Transfer t =
         transfer(CollectiveOp::reduce_scatter, part, "gradients, between their groups", CommGroup::gradient_parts);
     const std::uint32_t pass = last_reduction_;
-    const bool waits = pass != kNoReduction && data_.among.ranks.gradients > 1;
-    last_reduction_ = writer_.transfer(t, waits ? std::span(&pass, 1) : writer_.after_compute());
+    last_reduction_ = writer_.transfer(t, reduced ? std::span(&pass, 1) : writer_.after_compute());
+    reduced = true;
   }
-  if (complete || !data_.fetches.reduces_groups_once) reduce_across_repeats(bytes);
+  if (complete || !data_.fetches.reduces_groups_once) reduce_across_repeats(bytes, reduced);
 }
 
 void DataTransfers::gather_new(double parameters) {
@@ -163,7 +165,7 @@ void DataTransfers::reduce_unit(double parameters, const Layer* layer, bool comp
   leave(parameters);
 }
 
-void DataTransfers::reduce_across_repeats(double bytes) {
+void DataTransfers::reduce_across_repeats(double bytes, bool reduced) {
   if (data_.repeats() == 1) return;
   const double part = bytes / static_cast<double>(data_.owners);
   const std::int64_t groups = data_.repeats();
@@ -173,7 +175,7 @@ void DataTransfers::reduce_across_repeats(double bytes) {
   t.traffic = library_.traffic({data_.among.repeats, CollectiveOp::all_reduce, "gradients, between shard groups",
                                 groups, part, wire_bytes(CollectiveOp::all_reduce, groups, part)});
   const std::uint32_t shared_out = last_reduction_;
-  last_reduction_ = writer_.transfer(t, {&shared_out, 1});
+  last_reduction_ = writer_.transfer(t, reduced ? std::span(&shared_out, 1) : writer_.after_compute());
 }
 
 void DataTransfers::await_reductions() {

@@ -67,7 +67,8 @@ class DataTransfers {
   ProgramWriter::Transfer transfer(CollectiveOp op, double bytes, const char* what, const CommGroup& group);
   void reduce_pass(double parameters);
   void reduce_between_parts(double parameters, bool complete);
-  void reduce_across_repeats(double bytes);
+  /// `reduced`: the last reduction is of the same gradients.
+  void reduce_across_repeats(double bytes, bool reduced = true);
   std::vector<std::uint32_t> with_host(double parameters, const CommGroup& group, std::span<const std::uint32_t> waits);
 
   const DataParallelism& data_;

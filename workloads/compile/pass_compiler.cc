@@ -130,7 +130,7 @@ void PassCompiler::compile(const PassInStep& pass) {
     while (!items.done()) items.step();
     items.end();
   };
-  if (data_.front().data.by_unit) {
+  if (std::any_of(data_.begin(), data_.end(), [](const DataStream& data) { return data.data.by_unit; })) {
     const bool forward = pass.pass.kind == PassKind::forward;
     for (DataStream& data : data_) {
       const bool gathers = data.data.shards_parameters() || pass.first_use || (forward && data.data.gathers_every_pass);

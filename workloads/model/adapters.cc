@@ -133,7 +133,9 @@ void freeze(Layer& layer) {
 void end_backward_at(Layer& embedding) {
   std::erase_if(embedding.ops, [](const LayerOp& op) {
     const auto* stream = std::get_if<StreamingOp>(&op);
-    return stream != nullptr && stream->direction == Direction::backward;
+    const auto* comm = std::get_if<CommOp>(&op);
+    return (stream != nullptr && stream->direction == Direction::backward) ||
+           (comm != nullptr && comm->in == CommOp::In::backward);
   });
   for (LayerOp& op : embedding.ops) {
     if (auto* comm = std::get_if<CommOp>(&op)) comm->in = CommOp::In::forward;

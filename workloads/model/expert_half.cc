@@ -366,7 +366,9 @@ void ExpertHalf::experts() {
     activation_in_products(inside);
   } else {
     w_.cast_apart(inside * real(gates()), "cast gradient", Direction::backward);
-    const bool again = w_.computation().again(&RecomputedParts::expert_activation);
+    // By itself, where the half is not computed again as a whole.
+    const bool again = w_.computation().again(&RecomputedParts::expert_activation) &&
+                       !w_.computation().again(&RecomputedParts::experts);
     if (again) w_.add(Recomputed{true});
     activation(inside, false);
     w_.cast_apart(inside, "cast activation", Direction::forward);

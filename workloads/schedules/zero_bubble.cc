@@ -126,6 +126,11 @@ std::optional<double> longest_stage(const StageOrders& orders, const ChunkMap& m
   return left == 0 ? std::optional(clocks.longest()) : std::nullopt;
 }
 
+bool is_shorter(double time, double than) {
+  constexpr double kRounding = 1e-9;
+  return time < than * (1 - kRounding);
+}
+
 StageOrders place_weight_gradients(const StageOrders& orders, const ChunkMap& map, const PipelineTimes& times,
                                    std::int64_t held_at_most, bool eager) {
   StageOrders fixed = orders, placed(orders.size());
@@ -219,7 +224,7 @@ StageOrders best_orders(const Schedule& schedule, const PipelineShape& shape, co
   SIM_CHECK(least.has_value(), "the order of {} locks up", schedule.name);
   const auto consider = [&](StageOrders orders) {
     const std::optional<double> longest = longest_stage(orders, map, times);
-    if (longest && *longest < *least) {
+    if (longest && is_shorter(*longest, *least)) {
       least = longest;
       best = std::move(orders);
     }

@@ -38,6 +38,9 @@ std::vector<Pass> repeated(const BuildingBlock& block, std::int32_t microbatches
 /// Runs orders by these times; returns the longest time from a stage's first pass to its last (the step's period when
 /// stages step their optimizers apart; Qi et al., arXiv 2401.10241, appendix G), nothing when the orders lock up.
 std::optional<double> longest_stage(const StageOrders& orders, const ChunkMap& map, const PipelineTimes& times);
+/// By more than rounding: sums of the same times in another order differ in their last digits, and of orders that take
+/// as long the first stays.
+bool is_shorter(double time, double than);
 
 /// Keeps the order of F and b and puts W where a stage would wait, or where one more F would hold more than
 /// `held_at_most` chunks; `eager` also where the wait is shorter than W.

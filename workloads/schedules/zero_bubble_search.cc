@@ -191,7 +191,7 @@ StageOrders search_zero_bubble(std::int64_t stages, std::int32_t microbatches, s
     Search search(stages, microbatches, held_at_most, times, choices);
     StageOrders orders = search.orders();
     const std::optional<double> longest = longest_stage(orders, map, as_planned);
-    if (longest && (!least || *longest < *least)) {
+    if (longest && (!least || is_shorter(*longest, *least))) {
       least = longest;
       best = std::move(orders);
     }

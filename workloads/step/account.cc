@@ -43,7 +43,7 @@ class Ledger {
         gaps_(gaps) {}
 
   void book(Category category, std::int64_t duration) {
-    if (duration > 0) ps_[place_of(category)] += duration;
+    if (duration > 0) parts_[place_of(category)] += sim::Duration(duration);
   }
 
   /// The gap [from, to] before something that waited for transfer `op`, which ended in it.
@@ -79,11 +79,7 @@ class Ledger {
     return last;
   }
 
-  std::array<double, kCategories> seconds() const {
-    std::array<double, kCategories> seconds{};
-    for (std::size_t c = 0; c < kCategories; ++c) seconds[c] = static_cast<double>(ps_[c]) / sim::kPicosecondsPerSecond;
-    return seconds;
-  }
+  const TimeByCategory& parts() const { return parts_; }
 
  private:
   Category awaited(std::uint32_t transfer) const {
@@ -105,33 +101,49 @@ class Ledger {
   bool pipelined_;
   std::vector<std::uint32_t> before_;
   std::vector<Timeline::Gap>* gaps_;
-  std::array<std::int64_t, kCategories> ps_{};
+  TimeByCategory parts_{};
 };
 
-/// The time [start, finish] of compute operation `op`.
-void book_kernels(const RankRecord& rank, std::uint32_t op, std::span<const sim::Duration> tensor_wait,
-                  Ledger& ledger) {
+/// What the time [start, finish] of compute operation `op` consists of. What a slow GPU takes beyond the program's time
+/// is the slow GPU's; noise takes longer, or less long, than the program says: that is computing. What is left of a
+/// launch-bound run is the host's.
+struct KernelTime {
+  std::int64_t computing = 0, slow = 0, host = 0;
+};
+KernelTime kernel_time(const RankRecord& rank, std::uint32_t op) {
   const sim::Program& program = *rank.program;
   const std::int64_t took = rank.record->finish[op].value() - rank.record->start[op].value();
   const std::int64_t alone = program.duration[op];
   // Noise may have made them short.
   const double loss = static_cast<double>(alone) * std::max(0.0, rank.slowdown - 1);
-  const std::int64_t slow = std::clamp<std::int64_t>(std::llround(loss), 0, std::max<std::int64_t>(took - alone, 0));
-  // Noise takes longer, or less long, than the program says: that is compute. What is left of a launch-bound run is the
-  // host's.
-  const std::int64_t busy = std::min(took - slow, alone);
-  const bool host_bound = took - slow > alone && program.issue_bound[op] > alone;
+  KernelTime time;
+  time.slow = std::clamp<std::int64_t>(std::llround(loss), 0, std::max<std::int64_t>(took - alone, 0));
+  const bool host_bound = took - time.slow > alone && program.issue_bound[op] > alone;
+  time.computing = host_bound ? alone : took - time.slow;
+  time.host = took - time.slow - time.computing;
+  return time;
+}
+
+void book_kernels(const RankRecord& rank, std::uint32_t op, std::span<const sim::Duration> tensor_wait,
+                  Ledger& ledger) {
+  const KernelTime time = kernel_time(rank, op);
   const std::int64_t waits = tensor_wait.empty() ? 0 : tensor_wait[op].value();
-  ledger.book(static_cast<Category>(program.category[op]), (host_bound ? busy : took - slow) - waits);
+  ledger.book(static_cast<Category>(rank.program->category[op]), time.computing - waits);
   ledger.book(Category::tensor_comm, waits);
-  ledger.book(Category::slow_gpu, slow);
-  if (host_bound) ledger.book(Category::host, took - slow - busy);
+  ledger.book(Category::slow_gpu, time.slow);
+  ledger.book(Category::host, time.host);
 }
 
 }  // namespace
 
-std::array<double, kCategories> account(const RankRecord& rank, sim::SimTime begin, sim::SimTime end,
-                                        std::span<const sim::Duration> tensor_wait, std::vector<Timeline::Gap>* gaps) {
+std::array<double, kCategories> in_seconds(const TimeByCategory& parts) {
+  std::array<double, kCategories> seconds{};
+  for (std::size_t c = 0; c < kCategories; ++c) seconds[c] = sim::to_seconds(parts[c]);
+  return seconds;
+}
+
+TimeByCategory account(const RankRecord& rank, sim::SimTime begin, sim::SimTime end,
+                       std::span<const sim::Duration> tensor_wait, std::vector<Timeline::Gap>* gaps) {
   const sim::Record& record = *rank.record;
   const sim::Program& program = *rank.program;
   Ledger ledger(rank, gaps);
@@ -152,14 +164,15 @@ std::array<double, kCategories> account(const RankRecord& rank, sim::SimTime beg
   const std::int64_t latest = last == kNone ? clock : std::min(record.finish[last].value(), end.value());
   if (latest > clock) ledger.book_gap(last, clock, latest);
   ledger.book_between(rank.pipelined ? Category::bubble : Category::partner_wait, std::max(clock, latest), end.value());
-  return ledger.seconds();
+  return ledger.parts();
 }
 
 sim::Duration busy_time(const RankRecord& rank, std::span<const sim::Duration> tensor_wait) {
   sim::Duration busy{};
   for (std::uint32_t op = 0; op < rank.program->size(); ++op) {
     if (rank.program->kind[op] != sim::OpKind::compute) continue;
-    busy += rank.record->finish[op] - rank.record->start[op];
+    const KernelTime time = kernel_time(rank, op);
+    busy += sim::Duration(time.computing + time.slow);
     if (!tensor_wait.empty()) busy -= tensor_wait[op];
   }
   return busy;

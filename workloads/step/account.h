@@ -22,15 +22,18 @@ struct RankRecord {
   bool pipelined = true;                          // there are other stages to wait for
 };
 
-/// Exposed time of one recorded rank over [begin, end], in seconds by category; sums to end - begin. All its kernels
-/// lie between the two. `tensor_wait`: by operation, the part of its duration that is waiting for tensor collectives
-/// (an operation that stands for a pass); empty where no operation does.
-/// `gaps`: where given, the time between kernels is added to it, in order.
-std::array<double, kCategories> account(const RankRecord& rank, sim::SimTime begin, sim::SimTime end,
-                                        std::span<const sim::Duration> tensor_wait = {},
-                                        std::vector<Timeline::Gap>* gaps = nullptr);
+/// Exposed time by category: whole picoseconds, so that a step and a shorter one that repeats differ by nothing.
+using TimeByCategory = std::array<sim::Duration, kCategories>;
+std::array<double, kCategories> in_seconds(const TimeByCategory& parts);
 
-/// Device time of the rank's compute operations.
+/// Exposed time of one recorded rank over [begin, end]; sums to end - begin. All its kernels lie between the two.
+/// `tensor_wait`: by operation, the part of its duration that is waiting for tensor collectives (an operation that
+/// stands for a pass); empty where no operation does. `gaps`: where given, the time between kernels is added to it, in
+/// order.
+TimeByCategory account(const RankRecord& rank, sim::SimTime begin, sim::SimTime end,
+                       std::span<const sim::Duration> tensor_wait = {}, std::vector<Timeline::Gap>* gaps = nullptr);
+
+/// Device time of the rank's kernels; not what they wait for their launches.
 sim::Duration busy_time(const RankRecord& rank, std::span<const sim::Duration> tensor_wait = {});
 
 /// Whether launches stretch an operation that stands for a pass: account() cannot say where in the pass they did.

@@ -20,6 +20,25 @@ bool tells_weights_apart(const Model& model, const Method& method) {
                        (method.recompute == Recompute::selective && method.recomputed.every_second_product);
   return !model.experts.any() && !model.parallel_block && !in_part;
 }
+/// What hangs on how many ranks hold the same weights: states of one holder have nobody to be gathered from or reduced
+/// with.
+void settle_for_holders(const Job& job, DataParallelism& data) {
+  const calibration::GradientReduction& style = job.software.gradients;
+  const Sharding sharding = job.parallelism.sharding;
+  const bool made_for_units = job.software.defaults.sharding == Sharding::parameters;
+  const bool every = style.reduces_every_pass || (made_for_units && job.parallelism.pipeline == 1);
+  const bool gradients = sharding == Sharding::gradients && every;
+  data.by_unit = data.replicas > 1 && (sharding == Sharding::parameters || gradients);
+  data.gathers_every_pass = data.by_unit && (sharding == Sharding::parameters || made_for_units);
+  data.to_owners = data.by_unit && sharding == Sharding::gradients && style.reduces_to_owners;
+  const bool cast = data.shards() && !data.shares_gradients() && style.all_reduces_shards;
+  const double activation = calibration::bytes_of(job.method.precision.activations);
+  data.bytes.reduced = cast ? std::min(data.bytes.gradient, activation) : data.bytes.gradient;
+  data.fetches = job.software.fetches;
+  if (sharding != Sharding::parameters)  // ZeRO++ is of stage 3 (arXiv 2306.10209, section 3)
+    data.fetches.quantised_fetches = data.fetches.quantised_reductions = false;
+  if (!data.shards_parameters() || job.microbatches() == 1) data.fetches.reduces_last_pass = false;
+}
 }  // namespace
 
 DataParallelism data_parallelism_of(const Job& job) {
@@ -30,19 +49,11 @@ DataParallelism data_parallelism_of(const Job& job) {
   data.replicas = job.replicas();
   data.owners = job.shard_ranks();
   data.sharding = sharding;
-  const bool made_for_units = job.software.defaults.sharding == Sharding::parameters;
-  const bool every = style.reduces_every_pass || (made_for_units && job.parallelism.pipeline == 1);
-  const bool gradients = sharding == Sharding::gradients && every;
-  data.by_unit = data.replicas > 1 && (sharding == Sharding::parameters || gradients);
-  data.gathers_every_pass = data.by_unit && (sharding == Sharding::parameters || made_for_units);
-  data.to_owners = data.by_unit && sharding == Sharding::gradients && style.reduces_to_owners;
+  data.bytes.gradient = calibration::bytes_of(job.method.precision.gradients);
+  settle_for_holders(job, data);
   data.all_reduces_shards = style.all_reduces_shards || (style.reduces_shards_last && sharding == Sharding::optimizer);
   data.overlaps_gradients = job.overlap.gradients;
   data.overlaps_parameters = job.overlap.parameters;
-  data.bytes.gradient = calibration::bytes_of(job.method.precision.gradients);
-  const bool cast = data.shards() && !data.shares_gradients() && style.all_reduces_shards;
-  const double activation = calibration::bytes_of(job.method.precision.activations);
-  data.bytes.reduced = cast ? std::min(data.bytes.gradient, activation) : data.bytes.gradient;
   data.bytes.parameter = calibration::bytes_of(job.method.precision.parameters);
   data.among.ranks = {job.weight_ranks(), job.gradient_ranks(), 0};
   if (sharding == Sharding::parameters) {
@@ -51,10 +62,6 @@ DataParallelism data_parallelism_of(const Job& job) {
     if (data.among.ranks.gradients < data.owners) data.among.reduced = CommGroup::partial_gradients;
     if (data.among.ranks.secondary > 0) data.among.backward = CommGroup::secondary_weights;
   }
-  data.fetches = job.software.fetches;
-  if (sharding != Sharding::parameters)  // ZeRO++ is of stage 3 (arXiv 2306.10209, section 3)
-    data.fetches.quantised_fetches = data.fetches.quantised_reductions = false;
-  if (!data.shards_parameters() || job.microbatches() == 1) data.fetches.reduces_last_pass = false;
   constexpr double kScale = 4.0 / 2048;  // of a block of so many elements (DeepSpeed, csrc/quantization)
   data.bytes.fetched = data.fetches.quantised_fetches ? 1 + kScale : data.bytes.parameter;
   data.bytes.exchanged = data.fetches.quantised_reductions ? 0.5 + kScale : data.bytes.gradient;
@@ -84,17 +91,16 @@ HostCopies host_copies_of(const Method& method, const calibration::OptimizerStyl
   return host;
 }
 
-std::optional<DataParallelism> expert_parallelism_of(DataParallelism data, const Experts& experts,
-                                                     std::int64_t replicas, std::int64_t owners) {
-  if (!experts.any() || data.held == HeldPart::trained) return {};
+std::optional<DataParallelism> expert_parallelism_of(DataParallelism data, const Job& job) {
+  if (!job.model.experts.any() || data.held == HeldPart::trained) return {};
   data.held = HeldPart::experts;
   data.among.owners = CommGroup::expert_data;
   data.among.repeats = CommGroup::expert_replicate;
   data.among.forward = data.among.backward = data.among.reduced = CommGroup::expert_data;
-  data.replicas = replicas;
-  data.owners = owners;
-  data.among.ranks = {owners, owners, 0};
-  if (data.replicas == 1) data.by_unit = data.gathers_every_pass = data.to_owners = false;
+  data.replicas = job.expert_replicas();
+  data.owners = job.expert_shard_ranks();
+  data.among.ranks = {data.owners, data.owners, 0};
+  settle_for_holders(job, data);  // beside one replica of the rest those of experts may be several
   return data;
 }
 
@@ -182,10 +188,10 @@ ProgramInputs program_inputs_of(const Job& job, const Workload& workload) {
   inputs.update = {job.method.optimizer,  job.method.precision,
                    software.optimizer,    !job.parallelism.optimizer_post_validation,
                    job.ties_embeddings(), host_copies_of(job.method, software.optimizer, job.machine)};
-  inputs.expert_data =
-      expert_parallelism_of(inputs.data, job.model.experts, job.expert_replicas(), job.expert_shard_ranks());
+  inputs.expert_data = expert_parallelism_of(inputs.data, job);
   inputs.slowest = slowest_of(pace_spread_of(job.machine, job.power), job.parallelism, job.microbatches());
-  inputs.takes_turns = job.overlap.experts && job.model.experts.any() && !inputs.data.by_unit;
+  const bool by_unit = inputs.data.by_unit || (inputs.expert_data && inputs.expert_data->by_unit);
+  inputs.takes_turns = job.overlap.experts && job.model.experts.any() && !by_unit;
   constexpr double kScales = 12;  // of a block: four products, three fp8 tensors each
   const bool in_fp8 = job.method.precision.matmul == DataType::fp8;
   if (software.gradients.reduces_amax && in_fp8 && inputs.data.replicas > 1)

@@ -18,8 +18,7 @@ inline constexpr double kHostMemoryRate = 200e9;
 HostCopies host_copies_of(const Method& method, const calibration::OptimizerStyle& style, const Machine& machine);
 /// `data` as it is of routed experts, which so many ranks hold alike, of which `owners` share out a state; nothing
 /// where the model has none.
-std::optional<DataParallelism> expert_parallelism_of(DataParallelism data, const Experts& experts,
-                                                     std::int64_t replicas, std::int64_t owners);
+std::optional<DataParallelism> expert_parallelism_of(DataParallelism data, const Job& job);
 MessageStyle message_style_of(const Job& job);
 ProgramInputs program_inputs_of(const Job& job, const Workload& workload);
 /// Standard deviation of GPUs' pace, over the mean: the fleet's own and that of their temperatures, independent.

@@ -188,7 +188,8 @@ double gathered_bytes(const StateStyle& style, const StageParameters& held, bool
   const DataParallelism& data = style.data;
   if (!style.reaches(Sharding::parameters)) {
     const double bucket = static_cast<double>(data.buckets.gradient_bucket.value());
-    return bucket > 0 ? (data.overlaps_gradients ? 2 : 1) * bucket : reducing_bytes(style, held.largest_block);
+    if (bucket == 0) return reducing_bytes(style, held.largest_block);
+    return std::min((data.overlaps_gradients ? 2 : 1) * bucket, held.all * data.bytes.gradient);  // no more are filled
   }
   const double parameter = data.bytes.parameter;
   if (data.by_weight.on) {
@@ -390,8 +391,7 @@ StateStyles state_styles(const Job& job) {
                          job.software.optimizer.moments_16bit,
                          host_copies_of(job.method, job.software.optimizer, job.machine)};
   StateStyle experts = style;
-  experts.data = expert_parallelism_of(style.data, job.model.experts, job.expert_replicas(), job.expert_shard_ranks())
-                     .value_or(style.data);
+  experts.data = expert_parallelism_of(style.data, job).value_or(style.data);
   return {style, experts};
 }
 

@@ -388,7 +388,8 @@ sim::Duration StepBound::of(const Job& job) {
   const bool apart = job.parallelism.optimizer_post_validation;
   const bool fills = schedule.nested && !apart;
   // Two copies of the model share the micro-batches out; what their data parallelism costs is left out.
-  const bool unit_by_unit = job.model.experts.any() && data.by_unit;
+  const bool by_unit = data.by_unit || (inputs.expert_data && inputs.expert_data->by_unit);
+  const bool unit_by_unit = job.model.experts.any() && by_unit;
   const bool alone_with_data = schedule.copies() > 1 || data.owners == 1 || unit_by_unit;
   // All stages are done with their passes before any optimizer begins, or each is alone with its own; one stage's
   // gather follows its own optimizer.
@@ -401,7 +402,7 @@ sim::Duration StepBound::of(const Job& job) {
     const calibration::DeviceProfile& device = job.machine.device_of(at);
     if (known == nullptr || &device != of_known) {
       known = &costs_of(
-          {split_of(job), computation_of(job), inputs.passes, data.by_unit, where, job.model, device, job.software});
+          {split_of(job), computation_of(job), inputs.passes, by_unit, where, job.model, device, job.software});
     }
     of_known = &device;
     const Costs& costs = *known;

@@ -16,6 +16,7 @@
 #include "workloads/step/traffic.h"
 
 #include <algorithm>
+#include <map>
 
 #include "sim/real.h"
 #include "workloads/model/adapters.h"
@@ -82,8 +83,9 @@ class StateRows {
       case Sharding::gradients:
         add(among, scatters(layout_, software_) ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce,
             "gradients, backward", group, gradients, (every ? m : 1) * groups, 0);
-        between_groups(across, real(replicas / group), gradients,
-                       every && !software_.gradients.reduces_to_owners ? m : 1);
+        between_groups(
+            across, real(replicas / group), gradients,
+            every && !software_.gradients.reduces_to_owners && !software_.fetches.reduces_groups_once ? m : 1);
         add(among, CollectiveOp::all_gather, "parameters, forward", group, parameters,
             (every && made_for_units(software_) ? m : 1) * groups, 0);
         break;
@@ -129,23 +131,37 @@ class StateRows {
   TrafficRows& rows_;
 };
 
+/// Adapters of a layer that run again with it, or with the products that they stand beside: those whose insides are
+/// gathered, and those whose insides are reduced.
+struct AdaptersAgain {
+  double gathered = 0, reduced = 0;
+};
+AdaptersAgain adapters_again(const Model& model, const Method& method, const calibration::LinearStyle& style) {
+  const bool mlp = method.adapters.on_mlp;
+  if (method.recompute == Recompute::full) return {mlp ? 2.0 : 1.0, mlp ? 2.0 : 1.0};
+  if (method.recompute != Recompute::selective) return {};
+  const RecomputedParts& parts = method.recomputed;
+  const bool down = parts.mlp_down && makes_last_product_again(model, style);
+  return {(parts.qkv ? 1.0 : 0) + (mlp && parts.mlp ? 1 : 0), (parts.attention_out ? 1.0 : 0) + (mlp && down ? 1 : 0)};
+}
+
 /// Of every adapted pair of products, the results of one adapter's first product are gathered, of the other's reduced.
-/// `runs`: passes over a layer; `recomputed`: layers.
+/// `runs`: passes over a layer; `recomputed`: layers of which `again` run once more.
 void add_adapter_rows(const Adapters& adapters, const Parallelism& layout, double bytes, double layers, double runs,
-                      double recomputed, TrafficRows& rows) {
+                      double recomputed, const AdaptersAgain& again, TrafficRows& rows) {
   const double pairs = adapters.on_mlp ? 2 : 1;
   const bool sp = layout.sequence_parallel;
-  const auto row = [&](CollectiveOp op, const char* what, double times) {
-    rows.add(CommGroup::tensor, op, what, layout.tensor, bytes, pairs * times * runs, pairs);
+  const auto row = [&](CollectiveOp op, const char* what, double calls, double times) {
+    rows.add(CommGroup::tensor, op, what, layout.tensor, bytes, calls * times * runs, calls);
   };
-  const auto forward = [&](const char* what, double times) {
-    row(CollectiveOp::all_gather, what, times);
-    row(sp ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce, what, times);
+  const auto forward = [&](const char* what, const AdaptersAgain& calls, double times) {
+    row(CollectiveOp::all_gather, what, calls.gathered, times);
+    row(sp ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce, what, calls.reduced, times);
   };
-  forward("adapters, forward", layers);
-  if (recomputed > 0) forward("adapters, forward (recomputed)", recomputed);
-  row(CollectiveOp::reduce_scatter, "adapter gradients, backward", layers);
-  if (sp) row(CollectiveOp::all_gather, "adapter gradients, backward", layers);
+  forward("adapters, forward", {pairs, pairs}, layers);
+  forward("adapters, forward (recomputed)", again, recomputed);
+  row(CollectiveOp::reduce_scatter, "adapter gradients, backward", pairs, layers);
+  if (sp) row(CollectiveOp::all_gather, "adapter gradients, backward", pairs, layers);
 }
 
 /// Elements of keys and values of a token, over all tensor ranks, that a context group exchanges: ranks that share a
@@ -177,7 +193,7 @@ void add_context_rows(const Model& model, const calibration::AttentionStyle& sty
     else
       rows.add(CommGroup::context, op, what, layout.context, own * c, calls * times * runs, calls);
   };
-  if (method.recompute == Recompute::selective) again = layers;
+  if (method.recompute == Recompute::selective) again = method.recomputed.core_attention ? layers : 0;
   if (layout.context_method == ContextMethod::all_to_all) {
     const double queries = tokens * query_width(model) / real(layout.tensor) * element;
     const auto heads = [&](const char* what, double bytes, double calls, double times) {
@@ -366,7 +382,8 @@ class ClosedForm {
                    again_.all(), rows_);
     if (adapters_.any())
       add_adapter_rows(adapters_, p_, activation() / real(job_.model.hidden) * real(adapters_.rank), layers, runs,
-                       again_.all(), rows_);
+                       job_.method.recompute == Recompute::full ? again_.all() : layers,
+                       adapters_again(job_.model, job_.method, job_.software.layers.linear), rows_);
     ends(runs, heads);
     if (!sp && job_.software.messages.scatter_gather_pipeline && p_.pipeline > 1) {
       add(CommGroup::tensor, CollectiveOp::all_gather, "pipeline message", p_.tensor, activation(),
@@ -509,17 +526,38 @@ std::vector<TrafficRow> closed_form_traffic(const Job& job) {
 
 namespace {
 
+/// So many times so many bytes. Whole numbers of times, added up in the order of the bytes: the sum is the same to the
+/// last digit whether a step was counted whole or from one that repeats, every rank or one of each class.
+using Times = std::map<double, std::int64_t>;
+
+double sum_of(const Times& times) {
+  double sum = 0;
+  for (const auto& [bytes, n] : times) sum += bytes * real(n);
+  return sum;
+}
+
+/// Adds so many times what `whole` has more than `part`.
+void repeat(Times& whole, const Times& part, std::int64_t times) {
+  for (auto& [bytes, n] : whole) {
+    const auto it = part.find(bytes);
+    n += (n - (it == part.end() ? 0 : it->second)) * times;
+  }
+}
+
 /// Calls of a row on one stage, and the bytes of their buffers.
 struct Calls {
-  double number = 0, bytes = 0;
+  std::int64_t number = 0;
+  Times bytes;
 };
 
-/// What the operations of a plan move: rows with simulated_bytes, and by stage and row the calls.
+/// What the operations of a plan move: rows, by row what is sent, and by stage and row the calls.
 struct Counted {
   std::vector<TrafficRow> rows;
+  std::vector<Times> sent;
   std::vector<std::vector<Calls>> calls;
 
-  void count_stage(const StepPlan& step, std::size_t stage, double instances, const std::vector<std::size_t>& row_of) {
+  void count_stage(const StepPlan& step, std::size_t stage, std::int64_t instances,
+                   const std::vector<std::size_t>& row_of) {
     const auto count = [&](const OpNote& note) {
       if (note.traffic == kNoTraffic) return;
       const TrafficKey& key = step.stages.traffic[note.traffic];
@@ -527,10 +565,10 @@ struct Counted {
       const std::size_t r = row_of[note.traffic];
       const bool receiver = key.op == CollectiveOp::send_receive && !note.counts;
       if (receiver) return;
-      rows[r].simulated_bytes += key.sent_per_call * note.share * instances;
+      sent[r][key.sent_per_call * note.share] += instances;
       if (note.counts) {
         calls[stage][r].number += 1;
-        calls[stage][r].bytes += key.bytes;
+        calls[stage][r].bytes[key.bytes] += 1;
       }
     };
     for (const OpNote& note : step.stages.notes[stage]) {
@@ -544,17 +582,18 @@ struct Counted {
   std::vector<TrafficRow> table() && {
     for (const std::vector<Calls>& of_stage : calls) {
       for (std::size_t r = 0; r < rows.size(); ++r) {
-        if (of_stage[r].number <= rows[r].calls) continue;
-        rows[r].calls = of_stage[r].number;
-        rows[r].bytes_per_call = of_stage[r].bytes / of_stage[r].number;
+        if (real(of_stage[r].number) <= rows[r].calls) continue;
+        rows[r].calls = real(of_stage[r].number);
+        rows[r].bytes_per_call = sum_of(of_stage[r].bytes) / real(of_stage[r].number);
       }
     }
+    for (std::size_t r = 0; r < rows.size(); ++r) rows[r].simulated_bytes = sum_of(sent[r]);
     return std::move(rows);
   }
 };
 
 Counted counted(const StepPlan& step) {
-  std::vector<double> instances(step.stages.notes.size(), 0);
+  std::vector<std::int64_t> instances(step.stages.notes.size(), 0);
   const sim::Folded& folded = step.groups->folded;
   for (std::uint32_t c = 0; c < folded.class_size.size(); ++c)
     instances[sim::index(folded.plan.instances[sim::InstanceId{c}].program)] += folded.class_size[c];
@@ -575,6 +614,7 @@ Counted counted(const StepPlan& step) {
     row_of[k] = static_cast<std::size_t>(it - out.rows.begin());
     if (it == out.rows.end()) out.rows.push_back(row);
   }
+  out.sent.resize(out.rows.size());
   out.calls.assign(instances.size(), std::vector<Calls>(out.rows.size()));
   for (std::size_t stage = 0; stage < instances.size(); ++stage) out.count_stage(step, stage, instances[stage], row_of);
   return out;
@@ -587,18 +627,18 @@ std::vector<TrafficRow> count_traffic(const StepPlan& step) { return counted(ste
 std::vector<TrafficRow> count_repeated_traffic(const StepPlan& step, const StepPlan& less, std::int64_t times) {
   Counted whole = counted(step);
   const Counted part = counted(less);
-  const auto n = static_cast<double>(times);
   for (std::size_t r = 0; r < whole.rows.size(); ++r) {
-    TrafficRow& row = whole.rows[r];
+    const TrafficRow& row = whole.rows[r];
     const auto it =
         std::find_if(part.rows.begin(), part.rows.end(), [&](const TrafficRow& p) { return same_row(p, row); });
     SIM_CHECK(it != part.rows.end(), "a shorter step moves nothing of what a longer one moves");
     const auto p = static_cast<std::size_t>(it - part.rows.begin());
-    row.simulated_bytes += (row.simulated_bytes - it->simulated_bytes) * n;
+    repeat(whole.sent[r], part.sent[p], times);
     for (std::size_t stage = 0; stage < whole.calls.size(); ++stage) {
       Calls& calls = whole.calls[stage][r];
-      calls.number += (calls.number - part.calls[stage][p].number) * n;
-      calls.bytes += (calls.bytes - part.calls[stage][p].bytes) * n;
+      const Calls& fewer = part.calls[stage][p];
+      calls.number += (calls.number - fewer.number) * times;
+      repeat(calls.bytes, fewer.bytes, times);
     }
   }
   return std::move(whole).table();
