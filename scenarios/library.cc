@@ -44,6 +44,7 @@ bool is_plain_name(const std::string& name) {
 
 /// The name in a reference: of a path, its file name without the ending.
 std::string name_in(const Shelf& shelf, const Settings& reference) {
+  if (!reference.is_scalar()) return {};
   return fs::path(file_of(shelf, reference)).stem().string();
 }
 
@@ -104,7 +105,8 @@ std::string file_of(const Shelf& shelf, const Settings& reference) {
   if (fs::is_regular_file(file, error)) return file.lexically_normal().string();
   const std::vector<std::string> names = shipped(shelf.kind);
   std::vector<std::string> several;
-  if (const std::string meant = name_meant(shelf.kind, name, names, &several); !meant.empty())
+  const bool typed = reference.place().file.text().starts_with("--");  // files are read as they are written
+  if (const std::string meant = typed ? name_meant(shelf.kind, name, names, &several) : ""; !meant.empty())
     return (fs::path(data_directory()) / shelf.folder / (meant + ".yaml")).lexically_normal().string();
   if (several.size() > 1)
     reference.fail(

@@ -1,5 +1,6 @@
 // What an answer hangs on though no key of the scenario says it: habits of the named software, and a fabric that leaves
-// out what a device is sold with. A change of the software may move a step severalfold by them, so each is said.
+// out what a device is sold with. A change of the software may move a step severalfold by them, so each is said, as
+// load_options.cc says of recomputation that stops early.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -39,20 +40,12 @@ void note_trays(Job& job) {
       machine.fabric.name, machine.gpus_per_node, machine.device.name()));
 }
 
-void note_recomputation(Job& job) {
-  if (job.method.recompute != workloads::Recompute::full || !job.software.layers.linear.recomputes_needed_only) return;
-  job.assumptions.push_back(fmt::format(
-      "Recomputation stops early, ahead of the last products whose results no gradient needs, as {}'s does.",
-      job.software.name));
-}
-
 }  // namespace
 
 void note_what_moves(Job& job) {
   if (job.model.recommender.any()) return;
   note_reductions(job);
   note_trays(job);
-  note_recomputation(job);
 }
 
 }  // namespace orrery::scenarios
