@@ -186,7 +186,7 @@ class Resolver {
     const Settings* host = block_of(document, "host", SoftwareBlock::host);
     const Settings* fitted = block_of(document, "fitted", SoftwareBlock::fitted);
     for (const auto& [key, value] : document.members()) {
-      if (key == "name" || key == "provenance" || key == "facts")
+      if (key == "name" || key == "provenance" || key == "facts" || key == "offers")
         out_.document.set(key, value);
       else if (key == "adapters")
         out_.adapters = value;

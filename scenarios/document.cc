@@ -6,6 +6,7 @@
 
 #include "scenarios/library.h"
 #include "scenarios/scenario.h"
+#include "scenarios/synonyms.h"
 #include "scenarios/yaml.h"
 
 namespace orrery::scenarios {
@@ -50,6 +51,13 @@ std::string scenario_file(const std::string& name) {
                                 "gpt3-6.7b-h100, or write one that names it (orrery list scenarios)",
                                 name));
   }
+  std::vector<std::string> several;
+  if (const std::string meant = name_meant("scenarios", name, names, &several); !meant.empty())
+    return (fs::path(data_directory()) / "scenarios" / (meant + ".yaml")).string();
+  if (several.size() > 1)
+    throw UserError(
+        Place{name, 0, 0}, "",
+        fmt::format("is no file, and part of several scenarios: expected one of {}", fmt::join(several, ", ")));
   const std::string nearest = sim::nearest_word(name, names);
   throw UserError(Place{name, 0, 0}, "",
                   nearest.empty()
@@ -108,9 +116,9 @@ Assignment parse_assignment(const std::string& text, const std::string& source) 
   if (equals == std::string::npos || equals == 0) {
     throw UserError(place, "", fmt::format("got \"{}\", expected key.path=value", text));
   }
-  Assignment assignment{text.substr(0, equals), {}};
+  Assignment assignment{key_meant(text.substr(0, equals)), {}};
   try {
-    assignment.value = parse_yaml_value(text.substr(equals + 1), source);
+    assignment.value = parse_yaml_value(value_meant(assignment.key, text.substr(equals + 1)), source);
   } catch (const UserError& error) {
     throw UserError(place, assignment.key, fmt::format("the value {}", error.what() + source.size() + 2));
   }

@@ -16,6 +16,7 @@
 #include "scenarios/embedded_data.h"
 #include "scenarios/scenario.h"
 #include "scenarios/shipped_only.h"
+#include "scenarios/synonyms.h"
 
 namespace orrery::scenarios {
 
@@ -42,8 +43,9 @@ bool is_plain_name(const std::string& name) {
 }
 
 /// The name in a reference: of a path, its file name without the ending.
-std::string name_in(const Settings& reference) {
-  return is_path(reference.text()) ? fs::path(reference.text()).stem().string() : reference.text();
+std::string name_in(const Shelf& shelf, const Settings& reference) {
+  if (!reference.is_scalar()) return {};
+  return fs::path(file_of(shelf, reference)).stem().string();
 }
 
 /// `document` as the member `path` of a scenario, so that complaints name the whole path and not the bare member.
@@ -102,6 +104,13 @@ std::string file_of(const Shelf& shelf, const Settings& reference) {
   std::error_code error;
   if (fs::is_regular_file(file, error)) return file.lexically_normal().string();
   const std::vector<std::string> names = shipped(shelf.kind);
+  std::vector<std::string> several;
+  const bool typed = reference.place().file.text().starts_with("--");  // files are read as they are written
+  if (const std::string meant = typed ? name_meant(shelf.kind, name, names, &several) : ""; !meant.empty())
+    return (fs::path(data_directory()) / shelf.folder / (meant + ".yaml")).lexically_normal().string();
+  if (several.size() > 1)
+    reference.fail(
+        fmt::format("there is no {} \"{}\", expected one of {}", shelf.noun, name, fmt::join(several, ", ")));
   const std::string nearest = sim::nearest_word(name, names);
   reference.fail(nearest.empty()
                      ? fmt::format("there is no {} \"{}\"; expected one of {}, a path or an inline mapping", shelf.noun,
@@ -298,11 +307,11 @@ Resolved resolve_from_files(const Shelf& shelf, const Settings& reference, Files
   Resolved resolved;
   if (!reference.is_mapping()) {
     resolved.document = put_together.of(shelf, reference, files);
-    resolved.name = name_in(reference);
+    resolved.name = name_in(shelf, reference);
     return resolved;
   }
   const Settings* parent = reference.find("inherits");
-  if (parent != nullptr) resolved.name = name_in(*parent);
+  if (parent != nullptr) resolved.name = name_in(shelf, *parent);
   resolved.changed = parent != nullptr && reference.members().size() > 1;
   resolved.document = placed_at(reference.path(), document_of(shelf, reference, files));
   if (parent != nullptr) forget_other_wiring(reference, resolved.document);

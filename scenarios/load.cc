@@ -249,6 +249,7 @@ Scenario load_scenario(const Settings& document) {
   load_power(document, job);
   job = workloads::at_steady_clock(std::move(job));
   say_situation(job);
+  note_what_moves(job);
   load_evaluation(document, job);
   load_training(document, job);
   load_campaign(document);  // checked here, kept by who runs it
@@ -281,6 +282,7 @@ Scenario load_variant(const Scenario& base, const Settings& document) {
   place_kinds(document, job);
   job = workloads::at_steady_clock(std::move(job));
   say_situation(job);
+  note_what_moves(job);
   return scenario;
 }
 

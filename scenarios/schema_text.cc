@@ -6,6 +6,7 @@
 #include <map>
 
 #include "scenarios/schema.h"
+#include "scenarios/synonyms.h"
 #include "sim/settings.h"
 
 namespace orrery::scenarios {
@@ -205,6 +206,9 @@ std::string help(const std::string& key) {
     if (!below.empty()) out += fmt::format("  keys below: {}\n", fmt::join(below, ", "));
     return out;
   }
+  if (const std::string meant = key_meant(key); meant != key) return help(meant);
+  if (const std::string of = key_of_value(key); !of.empty())
+    return fmt::format("{} is {} of {}.\n", key, value_meant(of, key), of) + help(of);
   // The last part alone is what people remember: look for near misses of whole paths first, then of names.
   std::vector<std::string> paths, names;
   for (const Key& row : schema()) {

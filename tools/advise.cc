@@ -8,6 +8,7 @@
 #include "tools/explain/advice.h"
 #include "tools/explain/advice_text.h"
 #include "tools/parallel.h"
+#include "tools/question.h"
 #include "tools/report/output.h"
 #include "tools/report/report.h"
 
@@ -16,15 +17,19 @@ namespace orrery::tools {
 namespace {
 
 struct AdviseFlags {
+  FirstQuestion first;
   std::string scenario, json;
   std::vector<std::string> sets;
   std::size_t top = 5, pairs = AdviceOptions{}.pairs;
   unsigned jobs = 0;
 };
 
-int run(const AdviseFlags& options) {
+int run(AdviseFlags& options) {
   check_writable(options.json);
-  const sim::Settings document = scenarios::read_scenario(options.scenario, options.sets);
+  std::vector<std::string> assumed;
+  sim::Settings document = asked_scenario(options.scenario, options.first, options.sets, assumed);
+  options.scenario = name_of(options.scenario, options.first);
+  if (options.first.asked()) lay_out(document, options.sets, options.jobs > 0 ? options.jobs : default_jobs());
   const InterruptGuard guard;
   AdviceOptions asked;
   asked.top = options.top;
@@ -44,7 +49,8 @@ int run(const AdviseFlags& options) {
 
 Action declare_advise(CommandOptions app) {
   const auto options = std::make_shared<AdviseFlags>();
-  app.add_option("scenario", options->scenario, "scenario file (YAML)").required();
+  app.add_option("scenario", options->scenario, "scenario file (YAML), or --model, --device and --gpus");
+  declare_question(app, options->first, true);
   app.add_option("--set", options->sets, "key.path=value, laid over the scenario; may be repeated")
       .allow_extra_args(false)
       .type_name("KEY=VALUE");

@@ -10,6 +10,7 @@
 #include <new>
 #include <string>
 
+#include "scenarios/synonyms.h"
 #include "sim/error.h"
 #include "sim/settings.h"
 #include "tools/command_options.h"
@@ -86,6 +87,52 @@ void refuse_unknown_command(int argc, const char* const* argv) {
                                    fmt::join(names, ", ")));
 }
 
+/// The options of the command that the line names, as they are typed.
+std::vector<std::string> options_of(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  return names;
+}
+
+const CLI::App& innermost(const CLI::App& app) {
+  const std::vector<CLI::App*> named = app.get_subcommands();
+  return named.empty() ? app : innermost(*named.front());
+}
+
+/// What CLI11 says of words that it cannot place, as the program says things: what was got, what would be right.
+std::string mistake_text(const CLI::App& app, const CLI::ParseError& error) {
+  const CLI::App& command = innermost(app);
+  const bool named = command.get_parent() != nullptr;
+  const std::string where = named ? "orrery: " + command.get_name() : "orrery";
+  const std::string help = named ? fmt::format("orrery {} --help", command.get_name()) : "orrery --help";
+  const std::string said = one_line(error.what());
+  if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr && named && !said.starts_with("A subcommand")) {
+    const std::string what = said.substr(0, said.find(' '));
+    return fmt::format("{}: got no {}, expected one; {} says how", where, what, help);
+  }
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) == nullptr) return fmt::format("{}: {}", where, said);
+  const std::vector<std::string> extras = app.remaining(true);
+  const std::string word = extras.empty() ? "" : extras.front();
+  if (!word.starts_with("--"))
+    return fmt::format("{}: got '{}', expected nothing more; {} says what it takes", where, word, help);
+  const std::string name = word.substr(0, word.find('='));
+  const std::vector<std::string> options = options_of(command);
+  const std::string near = sim::nearest_word(name, options);
+  const bool mistyped = !near.empty() && (near.starts_with(name) || name.starts_with(near));
+  const std::string key = scenarios::key_meant(name.substr(2));
+  const bool sets = std::find(options.begin(), options.end(), "--set") != options.end();
+  if (key.find('.') != std::string::npos && sets && !mistyped) {
+    const bool apart = word == name && extras.size() > 1;
+    const std::string value = word != name ? word.substr(name.size() + 1) : apart ? extras[1] : "VALUE";
+    return fmt::format("{}: got {}, which is no option; a key of the scenario is set by --set {}={}", where, name, key,
+                       value);
+  }
+  return fmt::format("{}: got {}, which is no option{}; {} lists them", where, name,
+                     near.empty() ? "" : fmt::format(", did you mean {}?", near), help);
+}
+
 /// Every command that runs something can be told to keep quiet, also those below another.
 void add_quiet(CLI::App& app) {
   const std::vector<CLI::App*> below = app.get_subcommands([](CLI::App*) { return true; });
@@ -123,7 +170,7 @@ int parse_and_run(int argc, const char* const* argv) {
       app.parse(words_of(argc, argv));
       refuse_overwriting(app);
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() != 0) throw sim::UserError("orrery: " + one_line(error.what()));
+    if (error.get_exit_code() != 0) throw sim::UserError(mistake_text(app, error));
     chosen = [&app, help = error] { return app.exit(help); };  // --help and --version print themselves
   }
   const int status = chosen();

@@ -1,4 +1,4 @@
-// `orrery help`: a key of the scenario language, or a column that a command writes; without a word, all keys.
+// `orrery help`: a key of the scenario language, or a column that a command writes; without a word, a page.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,15 +18,18 @@ namespace orrery::tools {
 
 namespace {
 
-void list_keys() {
-  std::size_t width = 0;
-  for (const scenarios::Key& key : scenarios::schema()) width = std::max(width, key.path.size());
-  std::cout << "Keys of the scenario language; `orrery help KEY` says more, `orrery --help` lists the commands.\n";
+/// A page: the sections of a scenario, and where to go on.
+void write_sections() {
+  std::cout << "A scenario is a mapping of these keys; those with keys below are sections:\n";
   for (const scenarios::Key& key : scenarios::schema()) {
+    if (key.path.find('.') != std::string::npos || key.path.find('[') != std::string::npos) continue;
     std::string head = "  " + key.path;
-    head.resize(width + 3, ' ');
-    std::cout << wrapped(key.meaning, head + ' ', std::string(width + 4, ' '));
+    head.resize(16, ' ');
+    const std::string first = key.meaning.substr(0, key.meaning.find_first_of(".:;"));
+    std::cout << wrapped(first, head + ' ', std::string(17, ' '));
   }
+  std::cout << "orrery help KEY says what a key means (parallelism.tensor, tensor, tp, zero3), and what a column says "
+               "(mfu_pct);\norrery list keys lists all keys, orrery list what ships, orrery --help the commands.\n";
 }
 
 std::string about_columns(const std::string& word) {
@@ -42,7 +45,8 @@ std::string about_columns(const std::string& word) {
 
 /// What is known about a word; the nearest key is named when there is nothing.
 std::string about(const std::string& word) {
-  const std::string found = about_columns(word);
+  std::string found = about_columns(word);
+  if (found.empty() && word.find('.') == std::string::npos) found = about_columns(word + "_pct");  // mfu, hfu
   try {
     return scenarios::help(word) + found;
   } catch (const sim::UserError&) {
@@ -98,7 +102,7 @@ Action declare_help(CommandOptions app) {
       if (*json == "-") return static_cast<int>(kDone);
     }
     if (key->empty()) {
-      list_keys();
+      write_sections();
     } else {
       std::cout << text;
     }

@@ -6,8 +6,10 @@
 #include <memory>
 
 #include "scenarios/scenario.h"
+#include "scenarios/schema.h"
 #include "tools/command_options.h"
 #include "tools/commands.h"
+#include "tools/report/text.h"
 #include "workloads/collectives/catalogue.h"
 #include "workloads/schedules/catalogue.h"
 
@@ -40,6 +42,23 @@ Lines documents(const std::string& kind) {
   return lines;
 }
 
+const std::vector<std::string>& kinds() {
+  static const std::vector<std::string> all{"devices",     "fabrics",   "models", "software", "schedules",
+                                            "collectives", "scenarios", "tables", "failures", "keys"};
+  return all;
+}
+
+void write_keys() {
+  std::size_t width = 0;
+  for (const scenarios::Key& key : scenarios::schema()) width = std::max(width, key.path.size());
+  std::cout << "Keys of the scenario language; `orrery help KEY` says more, `orrery --help` lists the commands.\n";
+  for (const scenarios::Key& key : scenarios::schema()) {
+    std::string head = "  " + key.path;
+    head.resize(width + 3, ' ');
+    std::cout << wrapped(key.meaning, head + ' ', std::string(width + 4, ' '));
+  }
+}
+
 Lines lines_of(const std::string& kind) {
   if (kind == "schedules") return schedules();
   if (kind == "collectives") return collectives();
@@ -50,11 +69,19 @@ Lines lines_of(const std::string& kind) {
 
 Action declare_list(CommandOptions app) {
   const auto kind = std::make_shared<std::string>();
-  app.add_option("kind", *kind, "what to list")
-      .required()
-      .check(OneOf(
-          {"devices", "fabrics", "models", "software", "schedules", "collectives", "scenarios", "tables", "failures"}));
+  app.add_option("kind", *kind, "what to list").check(OneOf(kinds()));
   return [kind] {
+    if (kind->empty()) {
+      std::cout << "What ships by name; `orrery list KIND` lists it:\n";
+      for (const std::string& one : kinds())
+        std::cout << fmt::format("  {:<12} {}\n", one,
+                                 one == "keys" ? scenarios::schema().size() : lines_of(one).size());
+      return static_cast<int>(kDone);
+    }
+    if (*kind == "keys") {
+      write_keys();
+      return static_cast<int>(kDone);
+    }
     const Lines lines = lines_of(*kind);
     std::size_t width = 0;
     for (const Line& line : lines) width = std::max(width, line.name.size());

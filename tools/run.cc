@@ -10,6 +10,7 @@
 
 #include "scenarios/scenario.h"
 #include "scenarios/would_fit.h"
+#include "scenarios/yaml_text.h"
 #include "sim/error.h"
 #include "sim/processors.h"
 #include "tools/command_options.h"
@@ -17,6 +18,7 @@
 #include "tools/explain/advice_text.h"
 #include "tools/explain/explain.h"
 #include "tools/parallel.h"
+#include "tools/question.h"
 #include "tools/report/formulas.h"
 #include "tools/report/gzip.h"
 #include "tools/report/output.h"
@@ -36,6 +38,8 @@ struct TraceWords {
 };
 
 struct RunOptions {
+  FirstQuestion first;
+  std::vector<std::string> assumed;  // of a question by flags
   std::string scenario, ranks = "folded", json, report;
   TraceWords trace;
   std::vector<std::string> sets;
@@ -106,9 +110,29 @@ Studies study(const RunOptions& options, const sim::Settings& document, const sc
   return studies;
 }
 
-int run(const RunOptions& options) {
+/// Beside the step's time, on the first card.
+void add_interval(nlohmann::ordered_json& page, const StepInterval& interval, double step_s, const Features& features) {
+  page["interval"] = interval_json(interval, step_s, features);
+  nlohmann::ordered_json& note = page["facts"].front().back();
+  const std::string range = range_text(step_s, interval.like.low68, interval.like.high68) + " for 68 %";
+  const std::string before = note.get<std::string>();
+  note = before.empty() ? range : range + ", " + before;
+}
+
+/// Of a question by flags, in the fastest layout that the software has.
+sim::Settings document_of(RunOptions& options) {
+  sim::Settings document = asked_scenario(options.scenario, options.first, options.sets, options.assumed);
+  if (!options.first.asked()) return document;
+  options.scenario = name_of(options.scenario, options.first);
+  lay_out(document, options.sets, options.jobs > 0 ? options.jobs : default_jobs());
+  if (!options.first.out.empty())
+    write_output(options.first.out, [&](std::ostream& out) { out << scenarios::yaml_text(document); });
+  return document;
+}
+
+int run(RunOptions& options) {
   const TraceWindow window = check_outputs(options);
-  const sim::Settings document = scenarios::read_scenario(options.scenario, options.sets);
+  const sim::Settings document = document_of(options);
   const scenarios::Scenario scenario = scenarios::load_scenario(document);
   workloads::StepOptions step;
   step.full = step.whole_passes = options.ranks == "full";
@@ -122,6 +146,9 @@ int run(const RunOptions& options) {
   workloads::StepReport report = workloads::simulate_step(scenario.job, step);
   if (!report.memory.fits) report.memory.would_fit = scenarios::would_fit(document);
   const Studies studies = study(options, document, scenario, report);
+  const Features features = features_of(scenario.job, report);
+  const std::optional<StepInterval> interval = interval_of_run(scenario, report);
+  const double step_s = sim::to_seconds(report.iteration);
   std::optional<HashedSteps> hashed;
   if (options.ecmp_seeds > 0) hashed = hash_steps(scenario.job, options.ecmp_seeds);
   if (!options.trace.file.empty()) {
@@ -135,11 +162,13 @@ int run(const RunOptions& options) {
   if (!options.report.empty()) {
     nlohmann::ordered_json page = run_page(document, scenario, report);
     page["advice"] = advice_json(*studies.advice, options.scenario, options.sets);
+    if (interval) add_interval(page, *interval, step_s, features);
     if (studies.explanation) page["explain"] = explanation_json(*studies.explanation);
     write_output(options.report, [&](std::ostream& out) { write_page(out, page); });
   }
   if (!options.json.empty()) {
     nlohmann::ordered_json json = report_json(scenario, report);
+    if (interval) json["interval"] = interval_json(*interval, step_s, features);
     if (studies.explanation) json["explain"] = explanation_json(*studies.explanation);
     if (options.advise) json["advice"] = advice_json(*studies.advice, options.scenario, options.sets);
     if (options.formulas) json["formulas"] = formulas_json(formulas_of(scenario, report));
@@ -148,7 +177,10 @@ int run(const RunOptions& options) {
   }
   // What goes to standard output stays one document.
   if (options.json != "-" && options.trace.file != "-" && options.report != "-") {
-    write_report(std::cout, scenario, report);
+    std::string sure = interval ? text_of(*interval, step_s, features) : "";
+    if (!options.assumed.empty())
+      sure += wrapped(fmt::format("The question left open: {}.", fmt::join(options.assumed, ", ")), "  ", "  ");
+    write_report(std::cout, scenario, report, sure);
     if (hashed) {
       std::cout << fmt::format("\nPaths hashed with seeds 1 to {}: step {} in the mean, {} at the 95th percentile\n",
                                hashed->seeds, time_text(hashed->mean_s), time_text(hashed->p95_s));
@@ -165,7 +197,8 @@ int run(const RunOptions& options) {
 
 Action declare_run(CommandOptions app) {
   const auto options = std::make_shared<RunOptions>();
-  app.add_option("scenario", options->scenario, "scenario file (YAML)").required();
+  app.add_option("scenario", options->scenario, "scenario file (YAML), or --model, --device and --gpus");
+  declare_question(app, options->first, true);
   app.add_option("--set", options->sets, "key.path=value, laid over the scenario; may be repeated")
       .allow_extra_args(false)
       .type_name("KEY=VALUE");

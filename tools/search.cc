@@ -13,11 +13,14 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <optional>
+#include <sstream>
 
 #include "sim/error.h"
 #include "tools/command_options.h"
 #include "tools/commands.h"
+#include "tools/explain/choice.h"
 #include "tools/parallel.h"
+#include "tools/question.h"
 #include "tools/report/csv.h"
 #include "tools/report/output.h"
 #include "tools/report/page.h"
@@ -36,7 +39,8 @@ using nlohmann::ordered_json;
 
 struct SearchFlags {
   std::string scenario, objective = "tokens_per_s", csv, json, report, deadline, tokens, resume;
-  std::vector<std::string> sets, varies;
+  std::vector<std::string> sets, varies, assumed;
+  FirstQuestion first;
   std::int64_t most_gpus = 0;
   std::size_t top = 10;
   bool exhaustive = false, pareto = false;
@@ -79,9 +83,11 @@ struct Question {
   std::vector<Variation> variations;
 };
 
-Question read_question(const SearchFlags& options) {
+Question read_question(SearchFlags& options) {
   Question question;
-  question.document = scenarios::read_scenario(options.scenario, options.sets);
+  options.first.tokens = options.tokens;
+  question.document = asked_scenario(options.scenario, options.first, options.sets, options.assumed);
+  options.scenario = name_of(options.scenario, options.first);
   if (!options.tokens.empty()) scenarios::apply_set(question.document, "training.tokens=" + options.tokens);
   for (const std::string& text : options.varies) question.variations.push_back(parse_variation(text));
   const std::vector<std::string>& names = objective_names();
@@ -154,15 +160,18 @@ void write_best(std::ostream& out, const LayoutSpace& space, const SearchResult&
 
 /// `subject`: what is searched for, in a line. `evaluates`: now and then, which the search leaves out.
 void write_result(std::ostream& out, const SearchFlags& options, const LayoutSpace& space, const SearchResult& result,
-                  const std::string& subject, bool evaluates) {
+                  const Choice& choice, const std::string& subject, bool evaluates) {
   out << wrapped(fmt::format("{}: {}", options.scenario, subject), "", "  ") << '\n';
   if (result.best.empty()) {
     out << (options.deadline.empty() ? "No layout fits the memory.\n"
                                      : "No layout fits the memory and meets the deadline.\n");
   } else {
     write_best(out, space, result, options.top, options.objective == "energy");
-    std::string command = fmt::format("orrery run {}", options.scenario);
+    write_choice(out, choice, result.best.front().result.iteration_s);
+    std::string command =
+        fmt::format("orrery run {}", options.first.asked() ? flags_of(options.first) : options.scenario);
     for (const std::string& set : options.sets) command += fmt::format(" --set {}", set);
+    // A run by flags finds its layout itself, but for what it is told.
     for (const auto& [key, value] : settings_of(space.layouts()[result.best.front().layout])) {
       command += fmt::format(" --set {}={}", key, value);
     }
@@ -178,11 +187,16 @@ void write_result(std::ostream& out, const SearchFlags& options, const LayoutSpa
     out << fmt::format("{} internal errors, please report them with the scenario; the first: {}\n",
                        result.failures.size(), result.failures.front().result.reason);
   }
+  if (const std::string missing = space.offers().missing_text(); !missing.empty())
+    out << wrapped(fmt::format("Not offered, as {} does not have it: {}; --vary tries it all the same.",
+                               space.offers().software, missing),
+                   "", "  ");
   if (evaluates) out << "Evaluation passes are left out.\n";
   if (!result.complete) out << "Interrupted: this is the best of what was simulated until then.\n";
 }
 
-ordered_json result_json(const SearchFlags& options, const LayoutSpace& space, const SearchResult& result) {
+ordered_json result_json(const SearchFlags& options, const LayoutSpace& space, const SearchResult& result,
+                         const Choice& choice) {
   ordered_json json;
   json["scenario"] = options.scenario;
   json["objective"] = options.objective;
@@ -193,6 +207,8 @@ ordered_json result_json(const SearchFlags& options, const LayoutSpace& space, c
   json["simulated"] = result.simulated;
   json["errors"] = result.failures.size();
   json["complete"] = result.complete;
+  json["not_offered"] = space.offers().missing_text();
+  json["measure"] = choice.chances.empty() ? std::vector<std::size_t>{} : to_measure(choice);
   json["rows"] = ordered_json::array();
   for (std::size_t i = 0; i < result.best.size(); ++i) {
     if (i >= options.top && !options.exhaustive && result.pareto[i] == 0) continue;
@@ -203,6 +219,7 @@ ordered_json result_json(const SearchFlags& options, const LayoutSpace& space, c
     row["bound_s"] = visit.bound_s;
     row["pareto"] = result.pareto[i] != 0;
     add_point(row, visit.result);
+    add_chance(row, choice, i);
     json["rows"].push_back(std::move(row));
   }
   return json;
@@ -333,8 +350,19 @@ class Notes {
   std::optional<Journal> journal_;
 };
 
-int search(const SearchFlags& options) {
-  for (const std::string& file : {options.csv, options.json, options.resume}) check_writable(file);
+/// What a question by flags asks beside the layouts; --out keeps the first of them as a scenario.
+void answer(const SearchFlags& options, sim::Settings document, const LayoutSpace& space, const SearchResult& result) {
+  if (result.best.empty() || (!options.first.asked() && options.first.out.empty())) return;
+  for (const auto& [key, value] : settings_of(space.layouts()[result.best.front().layout]))
+    scenarios::apply_set(document, fmt::format("{}={}", key, value));
+  const bool quiet = options.csv == "-" || options.json == "-" || options.report == "-";
+  std::ostringstream text;
+  write_answer(text, document, options.first, options.assumed);
+  if (!quiet) std::cout << text.str();
+}
+
+int search(SearchFlags& options) {
+  for (const std::string& file : {options.csv, options.json, options.resume, options.first.out}) check_writable(file);
   check_report(options.report);
   Question question = read_question(options);
   const workloads::Job job = layoutless_job(question.document);
@@ -365,16 +393,23 @@ int search(const SearchFlags& options) {
     throw sim::UserError(result.refusal.empty() ? "orrery: there is no layout to try, expected fewer --vary"
                                                 : result.refusal);
   }
+  // Chances are of steps; what is sought by memory, energy or GPUs is not chosen by its step.
+  const bool by_step = question.search.goal.objective != Objective::memory &&
+                       question.search.goal.objective != Objective::energy &&
+                       question.search.goal.objective != Objective::gpus;
+  const Choice choice = by_step ? weigh_best(space, result) : Choice{};
   if (!options.csv.empty()) write_output(options.csv, [&](std::ostream& out) { write_csv(out, space, result); });
   if (!options.json.empty()) {
-    write_output(options.json, [&](std::ostream& out) { write_json(out, result_json(options, space, result)); });
+    write_output(options.json,
+                 [&](std::ostream& out) { write_json(out, result_json(options, space, result, choice)); });
   }
   if (!options.report.empty()) {
     const auto page = study_page(study_of(options, space, result, scenario_line(job)));
     write_output(options.report, [&](std::ostream& out) { write_page(out, page); });
   }
   if (options.csv != "-" && options.json != "-" && options.report != "-")
-    write_result(std::cout, options, space, result, scenario_line(job), job.evaluation.every_steps > 0);
+    write_result(std::cout, options, space, result, choice, scenario_line(job), job.evaluation.every_steps > 0);
+  answer(options, question.document, space, result);
   if (!result.complete) return kInterrupted;
   return result.failures.empty() ? kDone : kBug;
 }
@@ -383,7 +418,8 @@ int search(const SearchFlags& options) {
 
 Action declare_search(CommandOptions app) {
   const auto options = std::make_shared<SearchFlags>();
-  app.add_option("scenario", options->scenario, "scenario file (YAML)").required();
+  app.add_option("scenario", options->scenario, "scenario file (YAML), or --model, --device and --gpus");
+  declare_question(app, options->first, false);
   app.add_option("--objective", options->objective, "what is best (default tokens_per_s)")
       .check(OneOf(objective_names()));
   app.add_option("--set", options->sets, "key.path=value, laid over the scenario; may be repeated")

@@ -171,6 +171,16 @@ bool run_points(const Sweep& sweep, const SweepOptions& options, Loader& loader,
   return all;
 }
 
+/// The last part of a key; the whole key where another column would be called alike: another varied key, or a result.
+std::string column_title(const std::string& key, const std::vector<Variation>& variations) {
+  const std::string last = key.substr(key.rfind('.') + 1);
+  const auto ends = [&](const Variation& other) { return other.key.substr(other.key.rfind('.') + 1) == last; };
+  const std::vector<std::string> results = point_titles();
+  const bool alike = std::count_if(variations.begin(), variations.end(), ends) > 1 ||
+                     std::find(results.begin(), results.end(), last) != results.end();
+  return alike ? key : last;
+}
+
 void write_points(std::ostream& out, const Sweep& sweep, const JournalRows& rows, std::size_t top) {
   std::vector<std::pair<std::size_t, PointResult>> points;
   for (const auto& [index, row] : rows) points.emplace_back(index, result_in(sweep, row));
@@ -183,7 +193,7 @@ void write_points(std::ostream& out, const Sweep& sweep, const JournalRows& rows
   }
   std::vector<Column> columns{{"point"}};
   for (const Variation& variation : sweep.product.variations()) {
-    columns.push_back({variation.key.substr(variation.key.rfind('.') + 1)});
+    columns.push_back({column_title(variation.key, sweep.product.variations())});
   }
   const auto& keys = sweep.product.variations();
   const bool power =

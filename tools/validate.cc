@@ -13,7 +13,7 @@
 #include "sim/text_file.h"
 #include "tools/command_options.h"
 #include "tools/commands.h"
-#include "tools/explain/like_rows.h"
+#include "tools/explain/newness.h"
 #include "tools/parallel.h"
 #include "tools/report/comparison_page.h"
 #include "tools/report/output.h"
@@ -28,19 +28,19 @@ namespace {
 
 struct ValidateOptions {
   std::vector<std::string> paths;
-  std::string json, plot, rows, readme, report, format = "text";
+  std::string json, plot, rows, intervals, readme, report, format = "text";
   double bound_pct = 0;  // 0: none
   unsigned jobs = 0;
   bool strict = false;
 };
 
-/// What the repository says beside errors, and how many rows the intervals hold that `run --explain` states for a new
-/// source.
-Beside beside_of(const std::vector<ValidationRow>& rows) {
+/// What the repository says beside errors, and how many rows the intervals hold that are stated for a source of which
+/// no row is known.
+Beside beside_of(const WidthStudy& widths) {
   Beside beside{list_notes(), first_figures(), state_unknown(), {}};
-  const Coverage coverage = coverage_of(known_rows(rows));
-  for (const Held& held : coverage.lists) beside.held[held.list] = {held.new68, held.new90};
-  if (coverage.all.rows > 0) beside.held[""] = {coverage.all.new68, coverage.all.new90};
+  for (const Held& held : widths.held) {
+    if (held.left_out == "source" && held.rows > 0) beside.held[held.list] = {held.at68, held.at90};
+  }
   return beside;
 }
 
@@ -102,7 +102,7 @@ int validate(const ValidateOptions& options) {
   if (served > 0 && served < static_cast<std::int64_t>(options.paths.size()))
     throw sim::UserError("validate: got tables of serving beside other lists, expected one kind at a time");
   if (served > 0) return validate_tables(options);
-  for (const std::string& file : {options.json, options.plot, options.rows}) check_writable(file);
+  for (const std::string& file : {options.json, options.plot, options.rows, options.intervals}) check_writable(file);
   check_report(options.report);
   if (!options.readme.empty())
     with_summary(sim::read_text(options.readme, "a text with the summary's marks"), options.readme, "");
@@ -130,7 +130,10 @@ int validate(const ValidateOptions& options) {
   if (!options.rows.empty()) write_output(options.rows, [&](std::ostream& out) { write_rows_csv(out, rows); });
   const bool documents = options.json == "-" || options.plot == "-" || options.rows == "-" || options.report == "-";
   const bool tables = !options.readme.empty() || (!documents && options.format == "markdown");
-  const Beside beside = tables ? beside_of(rows) : Beside{};
+  const WidthStudy widths = tables || !options.intervals.empty() ? study_widths(known_rows(rows)) : WidthStudy{};
+  const Beside beside = tables ? beside_of(widths) : Beside{};
+  if (!options.intervals.empty() && rows.size() == records.size())
+    write_output(options.intervals, [&](std::ostream& out) { write_widths(out, widths); });
   if (!documents && options.format == "markdown") write_markdown(std::cout, rows, beside);
   if (!documents && options.format == "text") write_scoreboard(std::cout, rows, records.size(), notes);
   if (!options.readme.empty() && rows.size() == records.size()) write_readme(options.readme, rows, beside);
@@ -153,6 +156,9 @@ Action declare_validate(CommandOptions app) {
       .type_name("FILE");
   app.add_option("--plot", options->plot, "draw predicted against measured as SVG into FILE").type_name("FILE");
   app.add_option("--rows", options->rows, "write every row with what tells it apart as CSV to FILE").type_name("FILE");
+  app.add_option("--intervals", options->intervals,
+                 "write how much wider intervals are for what no row has as YAML to FILE (scenarios/published)")
+      .type_name("FILE");
   app.add_option("--format", options->format, "text: every row and the summary (default); markdown: the summary")
       .check(OneOf({"text", "markdown"}));
   app.add_option("--readme", options->readme, "write the summary between its two marker lines in FILE")

@@ -93,7 +93,7 @@ void numbers(const Settings& node, const std::string& path, std::map<std::string
     return;
   }
   for (const auto& [name, member] : node.members()) {
-    if (name != "provenance" && name != "facts" && name != "name" && name != "description")
+    if (name != "provenance" && name != "facts" && name != "offers" && name != "name" && name != "description")
       numbers(member, path.empty() ? name : path + "." + name, found);
   }
   if (!node.items().empty()) numbers(node.items().front(), path + "[0]", found);

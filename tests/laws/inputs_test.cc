@@ -391,7 +391,7 @@ std::string assignment(const std::string& key, const std::string& value) {
 /// collective asks.
 bool is_text_or_container(const scenarios::Key& key) {
   static const std::set<std::string> names{"name",  "id",         "description", "source", "notes",
-                                           "label", "provenance", "facts",       "error"};
+                                           "label", "provenance", "facts",       "offers", "error"};
   const std::string last = key.path.substr(key.path.rfind('.') + 1);
   return names.contains(last) || key.type == "mapping" || key.path.starts_with("measured.");
 }

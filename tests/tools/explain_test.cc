@@ -133,42 +133,85 @@ TEST_CASE("a mixture's interval comes from mixtures, however many dense rows of 
   CHECK(std::log(tools::like_rows(asked, rows)->high68) == Approx(0.01));
 }
 
-TEST_CASE("coverage of two lists that err on opposite sides, worked out by hand") {
-  // Ten rows each, all at +10 % in one list and all at -10 % in the other. From all others, a row's own value is that
-  // of half of the weight: always held. From the other list alone it is never held, and a third list, which would say
-  // by how much sources differ, is not there: what one list asks for is worked out without it, on the other, whose rows
-  // lie 0.2 off. So 0.2 on either side, which holds it exactly.
-  std::vector<tools::KnownRow> rows;
-  for (int i = 0; i < 10; ++i) rows.push_back({"up", fmt::format("up-{}", i), some_features(), 0.1});
-  for (int i = 0; i < 10; ++i) rows.push_back({"down", fmt::format("down-{}", i), some_features(), -0.1});
-  const tools::Coverage coverage = tools::coverage_of(rows);
-  CHECK(coverage.all.rows == 20);
-  CHECK(coverage.all.held68 == Approx(100));
-  CHECK(coverage.all.held90 == Approx(100));
-  CHECK(coverage.all.new68 == Approx(100));
-  CHECK(coverage.widening.at68 == Approx(0.2));
-  CHECK(coverage.widening.at90 == Approx(0.2));
-  CHECK(coverage.lists.size() == 2);
+TEST_CASE("what no row has is new: a framework, its generation, a device, a kind of work, a size") {
+  tools::Features known = some_features(), asked = some_features();
+  const std::vector<tools::KnownRow> rows{{"list", "row", known, 0.0}};
+  CHECK(tools::newness_of(asked, rows) == tools::Newness{});
+  CHECK(tools::text_of(tools::newness_of(asked, rows), asked).empty());
+  asked.software = "nemo-25.04";
+  CHECK(tools::newness_of(asked, rows).framework == tools::Seen::kin);
+  asked.software = "axonn-2024";
+  CHECK(tools::newness_of(asked, rows).framework == tools::Seen::none);
+  asked.device = "gb300";
+  asked.work = "mixture";
+  asked.gpus = 33;  // more than twice the 16 of the only row
+  const tools::Newness all = tools::newness_of(asked, rows);
+  CHECK(all == tools::Newness{tools::Seen::none, true, true, true});
+  CHECK(tools::text_of(all, asked).find("framework axonn unknown, device gb300 unknown") == 0);
+  asked.exposed_s[static_cast<std::size_t>(workloads::Category::host)] = 1;  // half of the step
+  CHECK(tools::text_of(all, asked).find("eager framework axonn unknown") == 0);
+  asked.gpus = 32;
+  CHECK_FALSE(tools::newness_of(asked, rows).size);
+  CHECK(tools::newness_of(known, rows, &rows[0]) == tools::Newness{tools::Seen::none, true, true, true});
+  for (std::size_t i = 0; i < tools::kNewnesses; ++i) CHECK(tools::index_of(tools::newness_at(i)) == i);
 }
 
-TEST_CASE("a new source's interval is widened by what other sources ask for, not by its own rows") {
-  // Three lists at 0, 0.1 and 0.4. Out of the others' reach: the row at 0 by 0, 0.1 by 0 (it lies between 0 and 0.4),
-  // 0.4 by 0.3; the first lies 0.1 below its others. For the last, the others ask for 0.1 at most: not held.
+TEST_CASE("a framework that is left out asks for what it misses by, worked out by hand") {
+  // Nine frameworks of one row each at 0, 0.1, ... 0.8. The eight others give a row the range that they span: the first
+  // and the last lie 0.1 outside of it, the others 0.1 to 0.4 inside. Of nine, 90 % are all: 0.1. 68 % are seven, and
+  // the seventh lies inside: nothing. A framework's own row has no part in it: of eight others 90 % are all, one of
+  // them 0.1 outside, which holds the first and the last exactly; 68 % leave those two out.
   std::vector<tools::KnownRow> rows;
-  for (const auto& [list, ratio] : {std::pair{"a", 0.0}, {"b", 0.1}, {"c", 0.4}})
-    rows.push_back({list, list, some_features(), ratio});
-  const tools::Coverage coverage = tools::coverage_of(rows);
-  REQUIRE(coverage.lists.size() == 3);
-  CHECK(coverage.lists[0].new90 == Approx(100));
-  CHECK(coverage.lists[1].new90 == Approx(100));
-  CHECK(coverage.lists[2].new90 == Approx(0).margin(1e-9));
-  CHECK(coverage.widening.at90 == Approx(0.3));  // of three lists the last holds the upper third
-  CHECK(coverage.widening.at68 == Approx(0.3));  // 0.68 of three is more than two
-  tools::LikeRows like;
-  like.low68 = like.high68 = like.low90 = like.high90 = 1;
-  const tools::LikeRows wide = tools::widened(like, {0.1, 0.2});
-  CHECK(std::log(wide.low68) == Approx(-0.1));
-  CHECK(std::log(wide.high90) == Approx(0.2));
+  for (int i = 0; i < 9; ++i) {
+    tools::Features f = some_features();
+    f.software = fmt::format("framework{}-2024", i);
+    rows.push_back({fmt::format("list-{}", i), fmt::format("row-{}", i), f, i / 10.0});
+  }
+  const tools::WidthStudy study = tools::study_widths(rows);
+  const auto& entry = study.widenings.at[tools::index_of({tools::Seen::none, false, false, false})];
+  CHECK(entry.rows == 9);
+  CHECK(entry.groups == 9);
+  CHECK(entry.widening.at68 == Approx(0).margin(1e-9));
+  CHECK(entry.widening.at90 == Approx(0.1));
+  bool framework = false;
+  for (const tools::Held& held : study.held) {
+    if (held.left_out != "framework") continue;
+    framework = true;
+    CHECK(held.groups == 9);
+    CHECK(held.at68 == Approx(100 * 7 / 9.0));
+    CHECK(held.at90 == Approx(100));
+    CHECK(held.each90 == Approx(100));
+  }
+  CHECK(framework);
+  // What is new besides never narrows an interval, though no row tells of it.
+  CHECK(study.widenings.at[tools::index_of({tools::Seen::none, true, false, false})].widening.at90 == Approx(0.1));
+  CHECK(study.widenings.at[tools::index_of({})].widening.at90 == 0);
+  tools::Features asked = some_features();
+  asked.software = "another-2025";
+  const auto fresh = tools::step_interval(asked, rows, study.widenings);
+  REQUIRE(fresh.has_value());
+  CHECK(std::log(fresh->like.high90) == Approx(0.9));
+  const auto seen = tools::step_interval(rows[8].features, rows, study.widenings, &rows[8]);
+  REQUIRE(seen.has_value());
+  CHECK(std::log(seen->like.high90) == Approx(0.7));  // by the other eight, nothing added
+}
+
+TEST_CASE("rows of which nobody knows how they ran are no evidence, and are counted apart") {
+  std::vector<tools::KnownRow> rows;
+  for (int i = 0; i < 9; ++i) {
+    tools::Features f = some_features();
+    f.software = fmt::format("framework{}-2024", i);
+    rows.push_back({fmt::format("list-{}", i), fmt::format("row-{}", i), f, 0.0});
+  }
+  tools::KnownRow odd{"odd", "odd", some_features(), 2.0};
+  odd.state_unknown = true;
+  rows.push_back(odd);
+  for (const tools::Held& held : tools::study_widths(rows).held) {
+    if (held.left_out != "framework") continue;
+    CHECK(held.rows == 9);
+    CHECK(held.at90 == Approx(100));
+    CHECK(held.with_unknown90 == Approx(90));
+  }
 }
 
 TEST_CASE("rows that a number was fitted on are no evidence of how far predictions are off") {
@@ -176,7 +219,6 @@ TEST_CASE("rows that a number was fitted on are no evidence of how far predictio
   for (int i = 0; i < 10; ++i)
     rows.push_back({"list", fmt::format("fitted-{}", i), some_features(), 0.0, "iteration_s", 1.0, true});
   CHECK_FALSE(tools::like_rows(some_features(), rows).has_value());
-  CHECK(tools::coverage_of(rows).all.rows == 0);
   rows.push_back({"list", "free", some_features(), 0.3});
   const auto like = tools::like_rows(some_features(), rows);
   REQUIRE(like.has_value());
@@ -206,6 +248,8 @@ TEST_CASE("the JSON of run --explain holds the inputs and intervals around the s
   const nlohmann::json result = nlohmann::json::parse(outcome.out);
   const nlohmann::json& explain = result["explain"];
   CHECK(explain["inputs"].size() > 10);
+  CHECK(result["interval"]["iteration_time_90_s"][0] <= result["interval"]["iteration_time_68_s"][0]);
+  CHECK(result["interval"]["iteration_time_68_s"][0] >= explain["iteration_time_68_s"][0]);  // the wider of two
   const double step = result["iteration_time_s"], spread = explain["spread"];
   CHECK(spread == Approx(std::hypot(explain["kernel_spread"].get<double>(), explain["input_spread"].get<double>())));
   // The interval is at least what kernels and inputs say, and 90 % holds 68 %.
@@ -260,4 +304,17 @@ TEST_CASE("a feature is worth what the same run gives without it, and the table 
   CHECK(set_by(whole, "software.kernel_issue") == "feature cuda-graphs");
   const nlohmann::json zero = run({"--set", "software=zero-bubble-2023", "--explain"});
   CHECK(set_by(zero, "software.pipeline_slowdown") == "fitted, zero-bubble-2023");
+}
+
+TEST_CASE("run says in which interval the step lies, and what of it nobody measured") {
+  const tests::Folder folder;
+  const std::string file = folder.write("small.yaml", tests::small_scenario());
+  const tests::Outcome seen = tests::orrery({"run", file});
+  REQUIRE(seen.status == 0);
+  CHECK(seen.out.find("Of such steps 68 % take ") != std::string::npos);
+  const tests::Outcome fresh = tests::orrery({"run", file, "--set", "software=axonn-2024"});
+  INFO(fresh.out);
+  REQUIRE(fresh.status == 0);
+  CHECK(fresh.out.find("Nothing like this was measured: ") != std::string::npos);
+  CHECK(fresh.out.find("framework axonn unknown") != std::string::npos);
 }

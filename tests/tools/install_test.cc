@@ -53,7 +53,7 @@ TEST_CASE("an installed tree: the program finds its data, manual and completions
   // How sure advice is comes from the published rows.
   CHECK(fs::exists(root + "/share/orrery/scenarios/published/residuals.csv"));
   const Ran advice = sh(folder, fmt::format("cd / && '{}/bin/orrery' advise gpt3-6.7b-h100 --top 1", root));
-  CHECK(advice.out.find("published pairs") != std::string::npos);
+  CHECK(advice.out.find("pairs of published layouts") != std::string::npos);
   // Data alone: no sources, no tests.
   for (const auto& entry : fs::recursive_directory_iterator(root + "/share/orrery")) {
     const bool residuals = entry.path().filename() == "residuals.csv";

@@ -1,4 +1,5 @@
 // Does `orrery list` name everything that ships, and say in one line what each is?
+#include <algorithm>
 #include <map>
 #include <sstream>
 
@@ -76,4 +77,18 @@ TEST_CASE("list refuses what it does not know, and says what it does") {
   CHECK(outcome.status == 2);
   CHECK(outcome.err.find("fabrics") != std::string::npos);
   CHECK(tests::orrery({"list"}).status == 2);
+}
+
+TEST_CASE("list alone says what it can list, and how many of each there are") {
+  const Outcome outcome = tests::orrery({"list"});
+  REQUIRE(outcome.status == 0);
+  for (const char* kind :
+       {"devices", "fabrics", "models", "software", "schedules", "collectives", "scenarios", "tables"})
+    CHECK(outcome.out.find(std::string("  ") + kind) != std::string::npos);
+  CHECK(outcome.out.find(std::to_string(scenarios::shipped("devices").size())) != std::string::npos);
+  const Outcome help = tests::orrery({"help"});
+  REQUIRE(help.status == 0);
+  CHECK(std::count(help.out.begin(), help.out.end(), '\n') <= 80);  // a page, and every section is on it
+  for (const char* key : {"cluster", "parallelism", "batch", "campaign"})
+    CHECK(help.out.find(std::string("\n  ") + key) != std::string::npos);
 }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "tests/catch.h"
 #include "tests/tools/program.h"
@@ -65,7 +66,9 @@ TEST_CASE("the best layouts are those of the exhaustive search, for every object
 TEST_CASE("no layout of a sweep over the same keys beats the search, and its best runs as said") {
   const Folder folder;
   const std::string scenario = write_few(folder);
-  const json best = search(scenario, {"--top", "1"})["rows"][0];
+  // All ways of sharding, whatever the software has.
+  const json best =
+      search(scenario, {"--top", "1", "--vary", "parallelism.sharding=none,optimizer,gradients,parameters"})["rows"][0];
   const json sweep = json::parse(
       tests::orrery({"sweep", scenario, "--set", "parallelism.data=null", "--set", "parallelism.virtual_pipeline=1",
                      "--vary", "parallelism.tensor=1:8:2", "--vary", "parallelism.pipeline=1:8:2", "--vary",
@@ -288,4 +291,42 @@ batch: {global: 16, micro: 1}
     }
     CHECK(lines > 1);
   }
+}
+
+TEST_CASE("a search offers what the named software has, and says what it leaves out") {
+  const Folder folder;
+  const std::string scenario = write_few(folder);
+  const auto shardings = [&](const std::string& software, std::vector<std::string> more) {
+    std::vector<std::string> words{"--exhaustive", "--top", "100000", "--set", "software=" + software};
+    words.insert(words.end(), more.begin(), more.end());
+    const json found = search(scenario, words);
+    std::set<std::string> all;
+    for (const json& row : found["rows"]) all.insert(row["set"]["parallelism.sharding"].get<std::string>());
+    return std::pair(all, found["not_offered"].get<std::string>());
+  };
+  // nanotron has zero_stage 0 and 1 and no chunks of stages.
+  const auto [nanotron, missing] = shardings("nanotron-2025", {});
+  CHECK(nanotron == std::set<std::string>{"none", "optimizer"});
+  CHECK(missing.find("sharding gradients and parameters") != std::string::npos);
+  CHECK(missing.find("interleaved_1f1b") != std::string::npos);
+  const auto [asked, still] = shardings("nanotron-2025", {"--vary", "parallelism.sharding=parameters"});
+  CHECK(asked == std::set<std::string>{"parameters"});
+  const auto [all, beside] = shardings("megatron-core-0.16", {});
+  CHECK(all.size() == 4);
+  CHECK(beside.find("beside stages sharding gradients and parameters") == 0);
+}
+
+TEST_CASE("a search says which layouts are as good as the first, and how likely it is the fastest") {
+  const Folder folder;
+  const json found = search(write_few(folder), {"--top", "3"});
+  double chances = 0;
+  for (const json& row : found["rows"]) {
+    if (!row.contains("chance_best")) continue;
+    chances += row["chance_best"].get<double>();
+    CHECK(row["expected_s"].get<double>() >= row["iteration_s"].get<double>());
+  }
+  CHECK(found["rows"][0]["chance_best"].get<double>() > 0);
+  CHECK(chances <= 1 + 1e-9);
+  CHECK(found["measure"][0] == 1);
+  CHECK(found["measure"].size() <= 3);
 }

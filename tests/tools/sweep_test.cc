@@ -274,3 +274,17 @@ TEST_CASE("--top prints the fastest points") {
   REQUIRE(lines.size() >= 2);
   CHECK(std::stoul(lines[1]) == best);
 }
+
+TEST_CASE("columns that would be called alike go by their whole keys") {
+  const tests::Folder folder;
+  const std::string file = folder.write("small.yaml", tests::small_scenario());
+  const tests::Outcome alike =
+      tests::orrery({"sweep", file, "--vary", "overlap.tensor=true,false", "--vary", "parallelism.tensor=2"});
+  INFO(alike.err << alike.out);
+  REQUIRE(alike.status == 0);
+  CHECK(alike.out.find("overlap.tensor") != std::string::npos);
+  CHECK(alike.out.find("parallelism.tensor") != std::string::npos);
+  const tests::Outcome one = tests::orrery({"sweep", file, "--vary", "overlap.tensor=true,false"});
+  REQUIRE(one.status == 0);
+  CHECK(one.out.find("overlap.tensor") == std::string::npos);
+}

@@ -40,6 +40,15 @@ TEST_CASE("ranges multiply, or add with a plus") {
   CHECK(parse_variation("perturb.jitter.sigma=0.1:0.3:+0.1").texts.size() == 3);
 }
 
+TEST_CASE("a list in brackets is the values where the key takes none, and two numbers with a hyphen are no value") {
+  CHECK(parse_variation("parallelism.tensor=[2,4,8]").texts == Texts{"2", "4", "8"});
+  CHECK(parse_variation("tp=[2,4]").key == "parallelism.tensor");
+  CHECK(parse_variation("software.without=[cuda-graphs]").texts == Texts{"[cuda-graphs]"});  // takes a list
+  const std::string hyphen = refusal("parallelism.tensor=2-8");
+  CHECK(hyphen.find("2:8:2") != std::string::npos);
+  CHECK(hyphen.find("2:8:+1") != std::string::npos);
+}
+
 TEST_CASE("what --vary cannot mean is refused, with what was expected") {
   CHECK(refusal("parallelism.tensr=4").find("parallelism.tensor") != std::string::npos);
   CHECK(refusal("zzzzzzzz=4").find("no such key") != std::string::npos);

@@ -211,10 +211,7 @@ class Study {
     advice_.now.exposed_s = report.breakdown_s;
     if (report.memory.fits) best_s_ = advice_.now.step_s;
     if (report.effort.events > kLong) jobs_ = 1;
-    const std::vector<KnownRow> known = shipped_known_rows();
-    const Features features = features_of(here_.job, report);
-    const Metric measured = here_.measured ? compare(*here_.measured, report) : Metric{};
-    advice_.error = change_error(features, known, same_measurement(features, measured, known));
+    advice_.error = shipped_pair_errors();
   }
 
   Scenario load(const std::vector<std::string>& set) const {
@@ -332,7 +329,9 @@ class Study {
       suggestion.exposed_s = report.breakdown_s;
       suggestion.reason = reason_text(advice_.now.exposed_s, report.breakdown_s, advice_.now.step_s);
       const double ratio = std::abs(std::log(advice_.now.step_s / suggestion.step_s));
-      suggestion.confidence = confidence_of(ratio, advice_.error);
+      const Shares now = shares_of(advice_.now.exposed_s), then = shares_of(report.breakdown_s);
+      suggestion.confidence = confidence_of(ratio, advice_.error, now, then);
+      if (advice_.error) suggestion.error68 = advice_.error->at68(now, then);
     }));
   }
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "scenarios/scenario.h"
-#include "tools/explain/change_error.h"
+#include "tools/explain/pair_errors.h"
 #include "tools/study/what_if.h"
 #include "workloads/step/step.h"
 
@@ -24,6 +24,7 @@ struct Suggestion {
   std::array<double, workloads::kCategories> exposed_s{};  // the breakdown with the change
   std::string reason;                                      // which parts of the step shrink and grow
   Confidence confidence = Confidence::unknown;
+  double error68 = 0;  // of the ratio of this step and the one as it is, as a logarithm
 };
 
 struct Advice {
@@ -37,8 +38,8 @@ struct Advice {
   std::vector<Suggestion> numerics;     // the same of changes to what is computed
   struct Counts {
     std::size_t tried = 0, simulated = 0, too_large = 0, infeasible = 0, slower = 0, errors = 0;
-  } counts;                          // slower: by a bound, without a simulation; errors: ours
-  std::optional<ChangeError> error;  // of differences between steps like these
+  } counts;                         // slower: by a bound, without a simulation; errors: ours
+  std::optional<PairErrors> error;  // of ratios of two layouts
   bool interrupted = false;
   double wall_s = 0;
 };

@@ -55,7 +55,10 @@ void write_suggestion(std::ostream& out, std::size_t rank, const Suggestion& s, 
                              time_text(s.step_s), bytes_text(s.peak_bytes), bytes_text(peak_bytes)),
                  "", "   ");
   if (!s.reason.empty()) out << wrapped(fmt::format("Why: {}.", s.reason), "   ", "   ");
-  out << wrapped(fmt::format("How sure: {}.", text_of(s.confidence)), "   ", "   ");
+  const std::string error =
+      s.error68 > 0 ? fmt::format(" (two in three such ratios are right to {:.1f} %)", 100 * std::expm1(s.error68))
+                    : "";
+  out << wrapped(fmt::format("How sure: {}{}.", text_of(s.confidence), error), "   ", "   ");
   if (!s.what_if.needs.empty())
     out << wrapped(fmt::format("Needs a framework that has {}.", s.what_if.needs), "   ", "   ");
   if (s.what_if.numerics) out << "   Changes what training computes: whether it converges is not modelled.\n";
@@ -90,6 +93,7 @@ ordered_json suggestion_json(const Suggestion& s, const std::string& command) {
     json["breakdown_s"][std::string(workloads::name_of(static_cast<workloads::Category>(c)))] = s.exposed_s[c];
   json["reason"] = s.reason;
   json["confidence"] = name_of(s.confidence);
+  json["ratio_error_pct"] = 100 * std::expm1(s.error68);
   json["changes_numerics"] = s.what_if.numerics;
   json["needs"] = s.what_if.needs.empty() ? ordered_json(nullptr) : ordered_json(s.what_if.needs);
   json["command"] = command;
@@ -139,10 +143,9 @@ void write_advice(std::ostream& out, const Advice& advice, const std::string& sc
   out << '\n' << wrapped(counts_text(advice), "", "  ");
   if (advice.error) {
     out << wrapped(
-        fmt::format("Ratios of two steps like these were predicted within {:.1f} % in two of three published "
-                    "pairs, within {:.1f} % in nine of ten ({:.0f} independent ones by weight).",
-                    100 * (std::exp(advice.error->half68) - 1), 100 * (std::exp(advice.error->half90) - 1),
-                    advice.error->pairs),
+        fmt::format("Ratios of two steps are as sure as their time goes alike: by {} pairs of published layouts in {} "
+                    "groups, within {:.1f} % in two of three where it does.",
+                    advice.error->pairs, advice.error->groups, 100 * std::expm1(advice.error->at68({}, {}))),
         "", "  ");
   }
 }
@@ -171,8 +174,8 @@ ordered_json advice_json(const Advice& advice, const std::string& scenario, cons
   json["complete"] = !advice.interrupted;
   if (advice.error) {
     json["error_of_ratios"] = {{"pairs", advice.error->pairs},
-                               {"pct_68", 100 * (std::exp(advice.error->half68) - 1)},
-                               {"pct_90", 100 * (std::exp(advice.error->half90) - 1)}};
+                               {"pct_68", 100 * std::expm1(advice.error->at68({}, {}))},
+                               {"pct_90", 100 * std::expm1(advice.error->at90({}, {}))}};
   }
   return json;
 }

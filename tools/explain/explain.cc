@@ -89,17 +89,9 @@ Explanation explain(const sim::Settings& document, const scenarios::Scenario& sc
   for (const Sensitivity& input : out.study.inputs) {
     out.input_spread = std::hypot(out.input_spread, input.spread * input.elasticity);
   }
-  const std::vector<KnownRow> known = shipped_known_rows();
-  const Features features = features_of(scenario.job, report);
-  const Metric measured = scenario.measured ? compare(*scenario.measured, report) : Metric{};
-  const KnownRow* itself = same_measurement(features, measured, known);
-  out.like = like_rows(features, known, itself);
-  out.coverage = coverage_of(known);
-  if (out.like && itself == nullptr) {
-    out.widening = out.coverage.widening;
-    out.like = widened(*out.like, out.widening);
-  }
-  const LikeRows like = out.like.value_or(LikeRows{});
+  out.known = interval_of_run(scenario, report);
+  out.held = shipped_widths().held;
+  const LikeRows like = out.known ? out.known->like : LikeRows{};
   const double one = std::exp(out.spread()), ninety = std::exp(kNinety * out.spread());
   out.low68_s = out.step_s * std::min(like.low68, 1 / one);
   out.high68_s = out.step_s * std::max(like.high68, one);
@@ -126,11 +118,25 @@ void write_features(std::ostream& out, const FeatureStudy& study) {
   if (study.interrupted) out << "  Interrupted: not every feature was taken away.\n";
 }
 
-/// What a source that is new adds to the ends of its intervals.
+/// What of an interval is for what no row has.
 std::string widening_text(const Widening& by) {
   if (by.at68 <= 0 && by.at90 <= 0) return "";
-  return fmt::format(", of which {:.1f} and {:.1f} % on either side are for a source that is new",
-                     100 * std::expm1(by.at68), 100 * std::expm1(by.at90));
+  return fmt::format(", of which {:.1f} and {:.1f} % on either side are for what no row has", 100 * std::expm1(by.at68),
+                     100 * std::expm1(by.at90));
+}
+
+/// How many rows such intervals hold, by what was left out; the kinds that matter most.
+std::string held_text(const std::vector<Held>& held) {
+  std::string text;
+  for (const Held& one : held) {
+    if (one.left_out == "row")
+      text +=
+          fmt::format("Such intervals hold {:.0f} and {:.0f} % of the published rows in no fit", one.at68, one.at90);
+    if (one.left_out == "framework" || one.left_out == "device")
+      text += fmt::format("; {:.0f} and {:.0f} % where the row's {} is left out as a whole", one.at68, one.at90,
+                          one.left_out);
+  }
+  return text.empty() ? text : text + ".";
 }
 
 }  // namespace
@@ -162,20 +168,15 @@ void write_explanation(std::ostream& out, const Explanation& e) {
   parts.add_row({"all inputs", fmt::format("{:.2f} %", 100 * e.input_spread), "spreads of calibration/spreads.yaml"});
   parts.add_row({"together", fmt::format("{:.2f} %", 100 * e.spread()), "as independent"});
   parts.write(out);
-  if (e.like) {
+  if (e.known) {
+    const LikeRows& like = e.known->like;
     out << wrapped(
         fmt::format("By published rows like this one, in no fit ({:.0f} independent ones by weight, nearest {}), 68 % "
                     "of such steps are measured at {:.2f} to {:.2f} of the prediction, 90 % at {:.2f} to {:.2f}{}.",
-                    e.like->rows, fmt::join(e.like->nearest, ", "), e.like->low68, e.like->high68, e.like->low90,
-                    e.like->high90, widening_text(e.widening)),
+                    like.rows, fmt::join(like.nearest, ", "), like.low68, like.high68, like.low90, like.high90,
+                    widening_text(e.known->widening)),
         "  ", "  ");
-  }
-  if (e.like) {
-    out << wrapped(
-        fmt::format("Such intervals hold {:.0f} and {:.0f} % of the published rows in no fit; of rows of a source that "
-                    "is left out as a whole {:.0f} and {:.0f} %.",
-                    e.coverage.all.held68, e.coverage.all.held90, e.coverage.all.new68, e.coverage.all.new90),
-        "  ", "  ");
+    out << wrapped(held_text(e.held), "  ", "  ");
   }
   out << wrapped(fmt::format("Step: 68 % from {} to {}, 90 % from {} to {}: the wider of the two on either side.",
                              time_text(e.low68_s), time_text(e.high68_s), time_text(e.low90_s), time_text(e.high90_s)),
@@ -185,11 +186,11 @@ void write_explanation(std::ostream& out, const Explanation& e) {
 namespace {
 
 ordered_json held_json(const Held& held) {
-  return {{"rows", held.rows},
-          {"held_68", held.held68},
-          {"held_90", held.held90},
-          {"new_source_68", held.new68},
-          {"new_source_90", held.new90}};
+  return {{"left_out", held.left_out},
+          {"rows", held.rows},
+          {"groups", held.groups},
+          {"of_68_pct", held.at68},
+          {"of_90_pct", held.at90}};
 }
 
 }  // namespace
@@ -226,14 +227,16 @@ ordered_json explanation_json(const Explanation& e) {
   json["kernel_spread"] = e.kernel_spread;
   json["input_spread"] = e.input_spread;
   json["spread"] = e.spread();
-  if (e.like) {
-    json["like_rows"] = {{"rows", e.like->rows},
-                         {"nearest", e.like->nearest},
-                         {"factor_68", {e.like->low68, e.like->high68}},
-                         {"factor_90", {e.like->low90, e.like->high90}}};
-    json["widened_pct"] = {{"at_68", 100 * std::expm1(e.widening.at68)}, {"at_90", 100 * std::expm1(e.widening.at90)}};
-    json["coverage_pct"] = held_json(e.coverage.all);
-    for (const Held& held : e.coverage.lists) json["coverage_pct"]["lists"][held.list] = held_json(held);
+  if (e.known) {
+    const LikeRows& like = e.known->like;
+    json["like_rows"] = {{"rows", like.rows},
+                         {"nearest", like.nearest},
+                         {"factor_68", {like.low68, like.high68}},
+                         {"factor_90", {like.low90, like.high90}}};
+    const Widening& by = e.known->widening;
+    json["widened_pct"] = {{"at_68", 100 * std::expm1(by.at68)}, {"at_90", 100 * std::expm1(by.at90)}};
+    json["held"] = ordered_json::array();
+    for (const Held& held : e.held) json["held"].push_back(held_json(held));
   }
   json["iteration_time_68_s"] = {e.low68_s, e.high68_s};
   json["iteration_time_90_s"] = {e.low90_s, e.high90_s};

@@ -13,7 +13,7 @@
 
 #include "scenarios/scenario.h"
 #include "tools/explain/feature_worth.h"
-#include "tools/explain/like_rows.h"
+#include "tools/explain/newness.h"
 #include "tools/explain/sensitivity.h"
 #include "workloads/step/step.h"
 
@@ -32,9 +32,8 @@ struct Explanation {
   FeatureStudy features;
   std::vector<KernelPart> kernels;
   double kernel_spread = 0, input_spread = 0;  // relative standard deviations of the step
-  std::optional<LikeRows> like;
-  Coverage coverage;  // of such intervals over the known rows
-  Widening widening;  // that `like` holds, where no row of the scenario's source is known
+  std::optional<StepInterval> known;           // what published rows say
+  std::vector<Held> held;                      // of such intervals over the known rows
   double low68_s = 0, high68_s = 0, low90_s = 0, high90_s = 0;
   double spread() const;  // of kernels and inputs together
 };

@@ -245,13 +245,15 @@ std::string scenario_line(const workloads::Job& job) {
                      p.schedule->name, batch, calibration::name_of(job.method.precision.matmul));
 }
 
-void write_report(std::ostream& out, const scenarios::Scenario& scenario, const StepReport& report) {
+void write_report(std::ostream& out, const scenarios::Scenario& scenario, const StepReport& report,
+                  const std::string& sure) {
   write_shortage(out, report);
   write_head(out, scenario, report);
   const workloads::Job& job = scenario.job;
   write_rates(out, job.model.recommender.any() ? "samples" : "tokens", job.evaluation, job.training,
               workloads::training_cost(job.training, job.machine.gpus, report.evaluation.tokens_per_s), job.machine,
               causal_mfu_pct(job.model, job.batch.global, report), report);
+  out << sure;
   write_breakdown(out, report);
   write_tables(out, scenario, report);
   write_energy(out, report.energy, report.rates.tokens_per_s);

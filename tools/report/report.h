@@ -14,7 +14,9 @@ namespace orrery::tools {
 std::string scenario_line(const workloads::Job& job);
 
 /// Sections: scenario, time and rates, breakdown, memory per stage, assumptions. Fits 100 columns.
-void write_report(std::ostream& out, const scenarios::Scenario& scenario, const workloads::StepReport& report);
+/// `sure`: lines below the rates that say how sure the step is.
+void write_report(std::ostream& out, const scenarios::Scenario& scenario, const workloads::StepReport& report,
+                  const std::string& sure = "");
 
 /// Model FLOPs as a causal kernel does them (workloads/model/causal_flops.h) over the same peak as mfu_pct, in per
 /// cent.

@@ -90,7 +90,7 @@ workloads::Job layoutless_job(const sim::Settings& document) {
 }
 
 LayoutSpace::LayoutSpace(sim::Settings document, const std::vector<Variation>& variations)
-    : document_(std::move(document)) {
+    : document_(std::move(document)), offers_(offers_of(document_)) {
   const workloads::Job base = layoutless_job(document_);
   model_ = base.model;
   global_ = base.batch.global;
@@ -133,11 +133,13 @@ void LayoutSpace::enumerate(std::int64_t gpus) {
   Layout layout;
   layout.gpus = gpus;
   if (gpus % others_ != 0) return;
-  for (const std::int64_t tensor : numbers("parallelism.tensor", divisors(gpus / others_))) {
+  const std::vector<std::int64_t> one{1};
+  const std::vector<std::int64_t> tensors = offers_.tensor ? divisors(gpus / others_) : one;
+  for (const std::int64_t tensor : numbers("parallelism.tensor", tensors)) {
     if (gpus % (tensor * others_) != 0 || model_.attention.heads % tensor != 0) continue;
     layout.tensor = tensor;
     const std::int64_t left = gpus / (tensor * others_);
-    for (const std::int64_t pipeline : numbers("parallelism.pipeline", divisors(left))) {
+    for (const std::int64_t pipeline : numbers("parallelism.pipeline", offers_.pipeline ? divisors(left) : one)) {
       if (left % pipeline != 0 || pipeline > model_.layers + 2) continue;
       layout.pipeline = pipeline;
       layout.data = left / pipeline;
@@ -168,7 +170,8 @@ void LayoutSpace::enumerate_rest(Layout layout) {
   const std::vector<std::string> all_sharding{"none", "optimizer", "gradients", "parameters"};
   const bool replicated = layout.data * others_ > 1;
   const std::vector<std::string> sharding =
-      words("parallelism.sharding", replicated ? all_sharding : std::vector<std::string>{"none"});
+      words("parallelism.sharding",
+            replicated ? offers_.sharding_of(all_sharding, layout.pipeline > 1) : std::vector<std::string>{"none"});
   const std::vector<std::string> truths{"true", "false"};
   const std::vector<std::string> sequence =
       words("parallelism.sequence_parallel",
@@ -185,10 +188,12 @@ void LayoutSpace::enumerate_rest(Layout layout) {
         layout.sequence_parallel = with == "true";
         for (const std::string& what : sharding) {
           layout.sharding = what;
-          for (const std::string& again : words("recompute", {"none", "selective", "full"})) {
+          for (const std::string& again : words("recompute", offers_.recompute_of({"none", "selective", "full"}))) {
             layout.recompute = again;
             const std::string usual(workloads::usual_schedule(n).name);
-            for (const std::string& schedule : words("parallelism.schedule", {usual})) {
+            const bool offered = n == 1 || offers_.has_schedule(usual);
+            for (const std::string& schedule : words(
+                     "parallelism.schedule", offered ? std::vector<std::string>{usual} : std::vector<std::string>{})) {
               layout.schedule = schedule;
               enumerate_groups(layout);
             }

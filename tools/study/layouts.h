@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "scenarios/scenario.h"
+#include "tools/study/offers.h"
 #include "tools/study/variation.h"
 #include "workloads/step/step_cache.h"
 
@@ -48,7 +49,8 @@ class LayoutSpace {
   /// divide a replica's batch; one chunk per stage, or as many as cut the layers (or layers, embedding and head) into
   /// equal parts; every number of expert ranks that divides the experts and the ranks of a stage, with whole experts or
   /// experts cut over the tensor group; 1f1b, and interleaved_1f1b for more than one chunk; no sharding where nothing
-  /// is replicated, and no sequence parallelism in a tensor group of one. The order is that of Layout's fields, the
+  /// is replicated, and no sequence parallelism in a tensor group of one; and of all this, what the scenario's software
+  /// offers. The order is that of Layout's fields, the
   /// first slowest.
   const std::vector<Layout>& layouts() const { return layouts_; }
 
@@ -57,6 +59,7 @@ class LayoutSpace {
   scenarios::Scenario load(const Layout& layout);
   /// What simulated layouts share.
   workloads::StepCache& cache() { return cache_; }
+  const Offers& offers() const { return offers_; }
 
  private:
   void enumerate(std::int64_t gpus);
@@ -69,6 +72,7 @@ class LayoutSpace {
   static constexpr std::size_t kMostCached = 256;  // of 12,288 ranks, folded: about as many megabytes
 
   sim::Settings document_;
+  Offers offers_;
   std::map<std::string, std::vector<std::string>> given_;
   workloads::Model model_;
   std::int64_t global_ = 1, others_ = 1;  // sequences per step; ranks per layer beside tensor, pipeline and data

@@ -11,6 +11,7 @@
 #include <set>
 
 #include "scenarios/schema.h"
+#include "scenarios/synonyms.h"
 
 namespace orrery::tools {
 
@@ -80,6 +81,26 @@ std::optional<std::vector<std::string>> range_of(const std::string& key, const s
   return values;
 }
 
+bool takes_list(const std::string& key) {
+  for (const scenarios::Key& known : scenarios::schema()) {
+    if (known.path == key) return known.type.find("list") != std::string::npos;
+  }
+  return true;  // below what documents name as they like
+}
+
+/// "2-8" is no number, and no key has names of two numbers.
+void refuse_hyphen_range(const std::string& key, const std::string& text) {
+  const std::size_t hyphen = text.find('-', 1);
+  if (hyphen == std::string::npos) return;
+  const std::string from = text.substr(0, hyphen), to = text.substr(hyphen + 1);
+  const auto digits = [](const std::string& part) {
+    return !part.empty() && part.find_first_not_of("0123456789") == std::string::npos;
+  };
+  if (digits(from) && digits(to))
+    refuse(key, fmt::format("got {}, expected {}:{}:2 (doubling), {}:{}:+1 (each), or values with commas", text, from,
+                            to, from, to));
+}
+
 void check_key(const std::string& key) {
   std::vector<std::string> paths;
   for (const scenarios::Key& known : scenarios::schema()) {
@@ -101,14 +122,19 @@ Variation parse_variation(const std::string& text) {
     refuse("", fmt::format("got \"{}\", expected key.path=value,value,...", text));
   }
   Variation variation;
-  variation.key = text.substr(0, equals);
+  variation.key = scenarios::key_meant(text.substr(0, equals));
   check_key(variation.key);
   if (text.find('\n') != std::string::npos) refuse(variation.key, "got a line break, expected values on one line");
-  for (std::string& part : split(text.substr(equals + 1), ',')) {
+  const std::string all = text.substr(equals + 1);
+  // What looks like one list of values is meant as these, where the key takes no list.
+  const bool listed =
+      all.starts_with('[') && all.ends_with(']') && !takes_list(variation.key) && split(all, ',').size() == 1;
+  for (std::string& part : split(listed ? all.substr(1, all.size() - 2) : all, ',')) {
     const std::size_t first = part.find_first_not_of(' ');
     if (first == std::string::npos)
       refuse(variation.key, "got an empty value, expected null, which means the default, or a value");
     part = part.substr(first, part.find_last_not_of(' ') + 1 - first);
+    refuse_hyphen_range(variation.key, part);
     const auto range = range_of(variation.key, part);
     for (const std::string& value : range ? *range : std::vector<std::string>{part}) variation.texts.push_back(value);
   }

@@ -488,6 +488,23 @@ class StepSimulation {
           "network: placement, hashed paths or a torus leave few ranks alike, so each group keeps the rate that it has "
           "while all groups of its kind are under way");
     }
+    note_main_cause();
+  }
+
+  /// One cause that takes half of the step is what the answer hangs on.
+  void note_main_cause() {
+    const auto compute = static_cast<std::size_t>(Category::compute);
+    double whole = report_.breakdown_s[compute];
+    std::size_t most = compute;
+    for (std::size_t c = 0; c < kCategories; ++c) {
+      if (c == compute) continue;
+      whole += report_.breakdown_s[c];
+      if (most == compute || report_.breakdown_s[c] > report_.breakdown_s[most]) most = c;
+    }
+    if (whole <= 0 || report_.breakdown_s[most] <= whole / 2) return;
+    report_.assumptions.push_back(
+        fmt::format("{} takes {:.0f} % of the step of the busiest rank: the answer hangs on this one cause.",
+                    name_of(static_cast<Category>(most)), 100 * report_.breakdown_s[most] / whole));
   }
 
   /// Every micro-batch. `compact`: undisturbed passes as one operation each, where the breakdown can still be told.

@@ -1,0 +1,23 @@
+// What people call what the language has a name for: tp, zero3, fsdp, float16, h100, megatron. The command line takes
+// them; files are read as they are written, so that what is kept has one spelling.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace orrery::scenarios {
+
+/// A key by its own path, by a word of the field, or by its last part where one key alone ends so; else as it is.
+std::string key_meant(const std::string& word);
+/// A value of `key`, as `zero3` of parallelism.sharding; else as it is.
+std::string value_meant(const std::string& key, const std::string& value);
+/// The key that a word of the field is a value of, as parallelism.sharding for fsdp; empty: none.
+std::string key_of_value(const std::string& word);
+
+/// Of the names of a shelf (library.h), the one that a word is short for: what it usually means, or the only one of
+/// which it is a part, between hyphens. Empty: none. `several`: those that it may be short for, where they are more.
+std::string name_meant(std::string_view kind, const std::string& word, const std::vector<std::string>& names,
+                       std::vector<std::string>* several = nullptr);
+
+}  // namespace orrery::scenarios

@@ -1,0 +1,112 @@
+// Does a question without a file get the answer that its scenario gives, and do words of the field mean what they mean?
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "scenarios/scenario.h"
+#include "scenarios/schema.h"
+#include "scenarios/synonyms.h"
+#include "tests/catch.h"
+#include "tests/tools/program.h"
+
+using namespace orrery;
+using nlohmann::json;
+using tests::Folder;
+using tests::Outcome;
+
+TEST_CASE("a question by flags is answered with a layout, a step, days and dollars, and kept as a scenario") {
+  const Folder folder;
+  const std::string file = (folder.path() / "kept.yaml").string();
+  const Outcome asked = tests::orrery({"search", "--model", "llama3.1-8b", "--device", "h100", "--gpus", "16",
+                                       "--tokens", "1e12", "--price", "2.5", "--out", file, "--jobs", "1"});
+  INFO(asked.out << asked.err);
+  REQUIRE(asked.status == 0);
+  for (const char* part : {"16 x h100-sxm-80gb on ndr-rail", "days (", "USD (", "Assumed: ", "torchrun "})
+    CHECK(asked.out.find(part) != std::string::npos);
+  // The scenario that was kept takes as long to train, at as much, as its step says.
+  const Outcome run = tests::orrery({"run", file, "--json", "-"});
+  INFO(run.err);
+  REQUIRE(run.status == 0);
+  const json result = json::parse(run.out);
+  const double days = 1e12 / result["tokens_per_s"].get<double>() / 86'400;
+  CHECK(asked.out.find(fmt::format(": {:.1f} days", days)) != std::string::npos);
+  CHECK(result["gpus"] == 16);
+  CHECK(result["memory"]["fits"] == true);
+  const Outcome at_once = tests::orrery(
+      {"run", "--model", "llama3.1-8b", "--device", "h100", "--gpus", "16", "--json", "-", "--jobs", "1"});
+  REQUIRE(at_once.status == 0);
+  CHECK(json::parse(at_once.out)["iteration_time_s"] == result["iteration_time_s"]);
+}
+
+TEST_CASE("a question that lacks a part is refused with the part, and so are both a file and a question") {
+  const auto refused = [](const std::vector<std::string>& words, const char* part) {
+    const Outcome outcome = tests::orrery(words);
+    INFO(outcome.err);
+    CHECK(outcome.status == 2);
+    CHECK(outcome.err.find(part) != std::string::npos);
+    CHECK(std::count(outcome.err.begin(), outcome.err.end(), '\n') == 1);
+  };
+  refused({"run"}, "got no scenario");
+  refused({"search", "--model", "llama3.1-8b", "--gpus", "8"}, "without --device");
+  refused({"search", "--model", "llama3.1-8", "--device", "h100", "--gpus", "8"}, "llama3.1-8b");
+  refused({"run", "eos", "--model", "llama3.1-8b"}, "expected one of the two");
+  refused({"run", "eos", "--tensor", "8"}, "--set parallelism.tensor=8");
+  refused({"run", "eos", "--sett", "a=b"}, "--set");
+  refused({"run", "eos", "--tokens", "many", "--model", "x"}, "expected one of the two");
+}
+
+TEST_CASE("words of the field are keys, values and names; of several meanings none is taken") {
+  CHECK(scenarios::key_meant("tp") == "parallelism.tensor");
+  CHECK(scenarios::key_meant("micro") == "batch.micro");
+  CHECK(scenarios::key_meant("parallelism.tensor") == "parallelism.tensor");
+  CHECK(scenarios::key_meant("nonsense") == "nonsense");
+  CHECK(scenarios::value_meant("parallelism.sharding", "zero3") == "parameters");
+  CHECK(scenarios::value_meant("precision.matmul", "float16") == "fp16");
+  CHECK(scenarios::value_meant("precision", "fp4") == "nvfp4");
+  CHECK(scenarios::value_meant("name", "fp4") == "fp4");
+  for (const char* kind : {"devices", "fabrics", "software", "scenarios"}) {
+    for (const char* word : {"h100", "a100", "megatron", "nemo", "fsdp", "ndr", "eos"}) {
+      const std::string meant = scenarios::name_meant(kind, word, scenarios::shipped(kind));
+      const auto names = scenarios::shipped(kind);
+      CHECK((meant.empty() || std::find(names.begin(), names.end(), meant) != names.end()));
+    }
+  }
+  // A file is read as it is written.
+  sim::Settings document = scenarios::parse_yaml(tests::small_scenario(), "small.yaml");
+  document.set_path("cluster.device", sim::Settings::scalar("h100", {"small.yaml", 1, 1}));
+  CHECK_THROWS(scenarios::load_scenario(document));
+  std::vector<std::string> several;
+  CHECK(scenarios::name_meant("models", "b", {"a-b", "b-c"}, &several).empty());
+  CHECK(several.size() == 2);
+  const auto step = [](const std::vector<std::string>& sets) {
+    std::vector<std::string> words{"run", "gpt3-6.7b-h100", "--json", "-"};
+    for (const std::string& set : sets) words.insert(words.end(), {"--set", set});
+    const Outcome outcome = tests::orrery(words);
+    INFO(outcome.err);
+    REQUIRE(outcome.status == 0);
+    return json::parse(outcome.out)["iteration_time_s"].get<double>();
+  };
+  CHECK(step({"tp=1", "dp=64", "precision=bfloat16", "device=a100", "zero=1"}) ==
+        step({"parallelism.tensor=1", "parallelism.data=64", "precision=bf16", "cluster.device=a100-sxm-80gb",
+              "parallelism.sharding=optimizer"}));
+  CHECK(tests::orrery({"help", "tp"}).out.find("parallelism.tensor") == 0);
+  CHECK(tests::orrery({"help", "zero3"}).out.find("zero3 is parameters of parallelism.sharding") == 0);
+  CHECK(tests::orrery({"help", "mfu"}).out.find("mfu_pct (column)") != std::string::npos);
+}
+
+TEST_CASE("habits that move the answer speak up: reductions in every pass, trays without a rack's NVLink") {
+  const auto said = [](const std::vector<std::string>& sets, const char* part) {
+    sim::Settings document = scenarios::read_scenario("gpt3-6.7b-h100", sets);
+    const auto& all = scenarios::load_scenario(document).job.assumptions;
+    return std::any_of(all.begin(), all.end(),
+                       [&](const std::string& one) { return one.find(part) != std::string::npos; });
+  };
+  // 512 sequences over 32 replicas of micro-batches of 2: eight backward passes.
+  CHECK(said({"parallelism.sharding=gradients"}, "reduced in each of 8 backward passes"));
+  CHECK_FALSE(said({}, "backward passes"));
+  CHECK_FALSE(said({"parallelism.sharding=gradients", "batch.global=64"}, "backward passes"));  // one pass
+  CHECK(said({"parallelism.sharding=parameters"}, "in each of 8 micro-batches"));
+  CHECK(said({"cluster.device=gb200", "cluster.gpus_per_node=4"}, "joins trays of 4 gb200"));
+  CHECK_FALSE(said({"cluster.device=gb200", "cluster.gpus_per_node=4", "cluster.fabric=nvl72-ndr"}, "joins trays"));
+}

@@ -1,0 +1,209 @@
+// From flags to a scenario, and from its step to days and dollars.
+#include "tools/question.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <ostream>
+
+#include "scenarios/library.h"
+#include "scenarios/yaml_text.h"
+#include "sim/error.h"
+#include "tools/explain/newness.h"
+#include "tools/import/import.h"
+#include "tools/report/output.h"
+#include "tools/report/report.h"
+#include "tools/report/text.h"
+#include "tools/study/best_first.h"
+#include "tools/study/variation.h"
+#include "workloads/step/training_cost.h"
+
+namespace orrery::tools {
+
+namespace {
+
+constexpr double kBatchTokens = 4e6;  // as runs of hundreds of GPUs and more train on
+
+/// Fabrics that clusters of a device are sold with, by the beginning of its name.
+constexpr std::pair<std::string_view, std::string_view> kFabrics[] = {
+    {"a100", "selene-hdr"},      {"b300", "xdr-rail"},      {"gb200", "nvl72-ndr"},   {"gb300", "nvl72-xdr"},
+    {"gh200", "jupiter-ndr200"}, {"mi250x", "slingshot11"}, {"mi3", "amd-400g-rail"}, {"", "ndr-rail"}};
+
+double number_at(const char* flag, const std::string& text, double least) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size() || !(value >= least) || !(value <= 1e18))
+    throw sim::UserError(fmt::format("{}: got '{}', expected a number from {:g}, as in 2e12", flag, text, least));
+  return value;
+}
+
+/// The document that a name stands for, complaining of the flag.
+scenarios::Resolved named(const char* kind, const char* flag, const std::string& name) {
+  return scenarios::resolve(scenarios::shelf_of(kind), sim::Settings::scalar(name, {flag, 0, 0}));
+}
+
+/// Sequences of a batch: near the tokens asked for, a power of two where the GPUs divide it or are more, else a
+/// multiple of the GPUs, so that every number of replicas divides it.
+std::int64_t batch_of(double tokens, std::int64_t seq, std::int64_t gpus) {
+  const double sequences = std::max(1.0, tokens / static_cast<double>(seq));
+  const auto even = static_cast<std::int64_t>(std::exp2(std::round(std::log2(sequences))));
+  const double unit = static_cast<double>(gpus);
+  if (sequences < unit || even % gpus == 0) return even;
+  return static_cast<std::int64_t>(std::round(sequences / unit) * unit);
+}
+
+}  // namespace
+
+void declare_question(CommandOptions app, FirstQuestion& question, bool tokens) {
+  app.add_option("--model", question.model, "without a scenario: the model, as in llama3.1-70b").type_name("NAME");
+  app.add_option("--device", question.device, "its GPUs, as in h100").type_name("NAME");
+  app.add_option("--gpus", question.gpus, "how many").type_name("N").check(Range(1, 1 << 20));
+  app.add_option("--fabric", question.fabric, "what joins the nodes (default: as the device is sold)")
+      .type_name("NAME");
+  app.add_option("--software", question.software, "the training framework, as in megatron").type_name("NAME");
+  app.add_option("--price", question.price, "dollars a GPU and hour").type_name("USD");
+  app.add_option("--batch-tokens", question.batch_tokens, "tokens a step (default: about 4e6)").type_name("N");
+  app.add_option("--seq", question.seq, "tokens a sequence (default: the model's)").type_name("N");
+  app.add_option("--out", question.out, "write the scenario, laid out, to FILE").type_name("FILE");
+  if (tokens) app.add_option("--tokens", question.tokens, "tokens to train on").type_name("N");
+}
+
+std::string name_of(const std::string& file, const FirstQuestion& question) {
+  if (!file.empty()) return file;
+  return fmt::format("{}-{}-{}", question.model, question.device, question.gpus);
+}
+
+sim::Settings asked_scenario(const std::string& file, const FirstQuestion& question,
+                             const std::vector<std::string>& sets, std::vector<std::string>& assumed) {
+  if (!file.empty()) {
+    if (question.asked())
+      throw sim::UserError(
+          fmt::format("{}: got a scenario and --model, --device or --gpus, expected one of the two; --set "
+                      "changes a scenario",
+                      file));
+    return scenarios::read_scenario(file, sets);
+  }
+  if (!question.asked())
+    throw sim::UserError(
+        "orrery: got no scenario, expected one, as in eos-gpt3-175b, or a question, as in --model "
+        "llama3.1-70b --device h100 --gpus 512");
+  for (const auto& [flag, given] :
+       {std::pair("--model", !question.model.empty()), std::pair("--device", !question.device.empty()),
+        std::pair("--gpus", question.gpus > 0)}) {
+    if (!given)
+      throw sim::UserError(
+          fmt::format("orrery: got a question without {}, expected --model, --device and --gpus", flag));
+  }
+  const scenarios::Resolved model = named("models", "--model", question.model);
+  const scenarios::Resolved device = named("devices", "--device", question.device);
+  std::string fabric = question.fabric, software = question.software;
+  if (fabric.empty()) {
+    const auto* sold = std::find_if(std::begin(kFabrics), std::end(kFabrics),
+                                    [&](const auto& one) { return device.name.starts_with(one.first); });
+    fabric = sold->second;
+    assumed.push_back(fmt::format("fabric {} (--fabric)", fabric));
+  }
+  if (software.empty()) {
+    software = device.name.starts_with("mi") ? "primus-2026" : std::string(scenarios::kDefaultSoftware);
+    assumed.push_back(fmt::format("software {} (--software)", software));
+  }
+  const std::int64_t seq = question.seq.empty() ? model.document.get_int("seq", 2048)
+                                                : static_cast<std::int64_t>(number_at("--seq", question.seq, 1));
+  const double wanted =
+      question.batch_tokens.empty() ? kBatchTokens : number_at("--batch-tokens", question.batch_tokens, 1);
+  const std::int64_t batch = batch_of(wanted, seq, question.gpus);
+  assumed.push_back(fmt::format("{} sequences of {} tokens a step{}", batch, seq,
+                                question.batch_tokens.empty() ? " (--batch-tokens)" : ""));
+  assumed.emplace_back("bf16 (--set precision=fp8)");
+  std::string text = fmt::format(
+      "name: {}\ncluster: {{device: {}, gpus: {}, fabric: {}}}\nmodel: {{inherits: {}, seq: {}}}\nparallelism: {{}}\n"
+      "batch: {{global: {}}}\nprecision: bf16\nsoftware: {}\n",
+      name_of(file, question), device.name, question.gpus, fabric, model.name, seq, batch, software);
+  if (!question.tokens.empty())
+    text += fmt::format("training: {{tokens: {}}}\n", number_at("--tokens", question.tokens, 1));
+  if (!question.price.empty())
+    text += fmt::format("cost: {{price_per_gpu_hour_usd: {}}}\n", number_at("--price", question.price, 0));
+  sim::Settings document = scenarios::parse_yaml(text, "the question");
+  for (const std::string& set : sets) scenarios::apply_set(document, set);
+  return document;
+}
+
+std::string flags_of(const FirstQuestion& question) {
+  std::string text = fmt::format("--model {} --device {} --gpus {}", question.model, question.device, question.gpus);
+  for (const auto& [flag, value] :
+       {std::pair("fabric", &question.fabric), std::pair("software", &question.software),
+        std::pair("tokens", &question.tokens), std::pair("price", &question.price),
+        std::pair("batch-tokens", &question.batch_tokens), std::pair("seq", &question.seq)}) {
+    if (!value->empty()) text += fmt::format(" --{} {}", flag, *value);
+  }
+  return text;
+}
+
+void lay_out(sim::Settings& document, const std::vector<std::string>& sets, unsigned jobs) {
+  std::vector<Variation> fixed;
+  for (const std::string& set : sets) {
+    const std::string key = scenarios::parse_assignment(set).key;
+    const auto settings = settings_of(Layout{});
+    const bool of_layout =
+        std::any_of(settings.begin(), settings.end(), [&](const auto& one) { return one.first == key; });
+    const sim::Settings* value = document.find_path(key);
+    if (of_layout && value != nullptr && value->is_scalar())
+      fixed.push_back(parse_variation(key + "=" + value->text()));
+  }
+  LayoutSpace space(document, fixed);
+  const std::unique_ptr<Crew> crew = make_crew(jobs);
+  SearchOptions options;
+  options.top = 1;
+  const SearchResult result = search_layouts(space, options, *crew, jobs);
+  if (result.best.empty())
+    throw sim::UserError(
+        fmt::format("orrery: none of {} layouts fits the memory, expected more GPUs, a smaller model or "
+                    "software that shards more",
+                    result.layouts));
+  for (const auto& [key, value] : settings_of(space.layouts()[result.best.front().layout]))
+    scenarios::apply_set(document, fmt::format("{}={}", key, value));
+}
+
+void write_answer(std::ostream& out, const sim::Settings& document, const FirstQuestion& question,
+                  const std::vector<std::string>& assumed) {
+  const scenarios::Scenario scenario = scenarios::load_scenario(document);
+  const workloads::StepReport report = workloads::simulate_step(scenario.job, {});
+  const double step_s = sim::to_seconds(report.iteration);
+  const auto interval = interval_of_run(scenario, report);
+  const LikeRows like = interval ? interval->like : LikeRows{};
+  out << '\n';
+  out << wrapped(fmt::format("{}: step {} ({}), MFU {:.1f} %, {} of {} a GPU", scenario_line(scenario.job),
+                             time_text(step_s), range_text(step_s, like.low68, like.high68), report.rates.mfu_pct,
+                             bytes_text(report.memory.peak_bytes), bytes_text(report.memory.capacity_bytes)),
+                 "", "  ");
+  const workloads::TrainingCost cost =
+      workloads::training_cost(scenario.job.training, scenario.job.machine.gpus, report.rates.tokens_per_s);
+  if (cost.time_s > 0) {
+    const double days = cost.time_s / 86'400;
+    std::string text =
+        fmt::format("{} tokens: {:.1f} days ({:.1f} to {:.1f}), without failures and restarts",
+                    si_text(scenario.job.training.tokens, ""), days, days * like.low68, days * like.high68);
+    if (cost.usd > 0)
+      text += fmt::format("; {} USD ({} to {})", count_text(cost.usd), count_text(cost.usd * like.low68),
+                          count_text(cost.usd * like.high68));
+    out << wrapped(text, "", "  ");
+  }
+  if (interval && interval->newness.any())
+    out << wrapped(fmt::format("Nothing like this was measured: {}.",
+                               text_of(interval->newness, features_of(scenario.job, report))),
+                   "", "  ");
+  if (!assumed.empty()) out << wrapped(fmt::format("Assumed: {}.", fmt::join(assumed, ", ")), "", "  ");
+  if (!question.out.empty()) {
+    write_output(question.out, [&](std::ostream& file) { file << scenarios::yaml_text(document); });
+    out << fmt::format("The scenario is in {}.\n", question.out);
+  }
+  try {
+    out << "Launch line, for Megatron-LM:\n" << megatron_arguments(scenario);
+  } catch (const sim::UserError& error) {
+    out << wrapped(fmt::format("no launch line: {}", error.what()), "  ", "  ");
+  }
+}
+
+}  // namespace orrery::tools

@@ -1,0 +1,44 @@
+// A question without a file: `orrery search --model llama3.1-70b --device h100 --gpus 512 --tokens 2e12 --price 2.5`.
+// The flags are the few keys that a first question has; what they leave open is taken as most would and said. Left out:
+// what is not a first question, which is a scenario's to say.
+#pragma once
+
+#include <cstdint>
+#include <iosfwd>
+#include <string>
+#include <vector>
+
+#include "scenarios/scenario.h"
+#include "tools/command_options.h"
+
+namespace orrery::tools {
+
+struct FirstQuestion {
+  std::string model, device, fabric, software, tokens, price, batch_tokens, seq, out;
+  std::int64_t gpus = 0;
+  bool asked() const { return !model.empty() || !device.empty() || gpus > 0; }
+};
+
+/// Flags of a command that takes a scenario or a question. `tokens`: whether --tokens is declared here; `keeps`:
+/// whether --out is.
+void declare_question(CommandOptions app, FirstQuestion& question, bool tokens);
+
+/// The scenario of `file`, or of the question, with `sets` laid over it. `assumed`: what the question left open, and
+/// how it was taken. Throws sim::UserError: for neither, for both, for a question without model, device or GPUs.
+sim::Settings asked_scenario(const std::string& file, const FirstQuestion& question,
+                             const std::vector<std::string>& sets, std::vector<std::string>& assumed);
+/// What a command calls the scenario.
+std::string name_of(const std::string& file, const FirstQuestion& question);
+
+/// Lays the layout that is predicted the fastest of those that the software has over `document`; what `sets` say of a
+/// layout stays. Throws sim::UserError where none fits.
+void lay_out(sim::Settings& document, const std::vector<std::string>& sets, unsigned jobs);
+/// The question as it is typed.
+std::string flags_of(const FirstQuestion& question);
+
+/// What a run by flags answers, in lines: layout, step, days and dollars, each with its interval, and the launch line;
+/// writes the scenario where --out says.
+void write_answer(std::ostream& out, const sim::Settings& document, const FirstQuestion& question,
+                  const std::vector<std::string>& assumed);
+
+}  // namespace orrery::tools
