@@ -3,6 +3,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "scenarios/yaml_text.h"
 #include "tools/command_options.h"
 #include "tools/commands.h"
 #include "tools/explain/advice.h"
@@ -30,6 +31,10 @@ int run(AdviseFlags& options) {
   sim::Settings document = asked_scenario(options.scenario, options.first, options.sets, assumed);
   options.scenario = name_of(options.scenario, options.first);
   if (options.first.asked()) lay_out(document, options.sets, options.jobs > 0 ? options.jobs : default_jobs());
+  if (!options.first.out.empty()) {
+    write_output(options.first.out, [&](std::ostream& out) { out << scenarios::yaml_text(document); });
+    options.scenario = options.first.out;  // which the commands then name
+  }
   const InterruptGuard guard;
   AdviceOptions asked;
   asked.top = options.top;
