@@ -143,9 +143,9 @@ void check_expert_shards(const Settings& document, std::int64_t group, std::int6
 
 /// A parallel block makes queries, keys, values and the MLP's first results in one product, and adds the second's up in
 /// place: no part of it is a region of its own.
-void check_recomputed(const Settings& document, const Job& job) {
-  if (!job.model.parallel_block || job.method.recompute != workloads::Recompute::selective) return;
-  const workloads::RecomputedParts& parts = job.method.recomputed;
+void check_recomputed(const Settings& document, const workloads::Model& model, const workloads::Method& method) {
+  if (!model.parallel_block || method.recompute != workloads::Recompute::selective) return;
+  const workloads::RecomputedParts& parts = method.recomputed;
   const std::pair<const char*, bool> inside[]{{"qkv", parts.qkv},
                                               {"attention_out", parts.attention_out},
                                               {"mlp", parts.mlp},
@@ -332,7 +332,7 @@ void check_job(const Settings& document, Job& job) {
   check_shard_group(document, layout, job.replicas());
   if (job.model.experts.any())
     check_expert_shards(document, layout.shard_group, job.shard_copies(), job.expert_replicas());
-  check_recomputed(document, job);
+  check_recomputed(document, job.model, job.method);
   check_groups_inside(document, layout, job.shard_ranks(), job.model.experts.any());
   check_fetches(document, layout, job.software);
   check_tensor_grid(document, job.model, layout, !job.method.adapters.any() && !queries.separate,

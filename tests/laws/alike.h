@@ -43,8 +43,7 @@ inline std::string comparable(const workloads::StepReport& report) {
     text += fmt::format("\n{} {} {} {} {} {} {} {}", row.dimension, row.operation, row.what, row.group, row.level,
                         row.calls, row.bytes_per_call, row.simulated_bytes);
   }
-  for (const auto& tier : report.tier_bytes)
-    text += fmt::format("\n{} {}", topology::name_of(tier.tier), tier.bytes);
+  for (const auto& tier : report.tier_bytes) text += fmt::format("\n{} {}", topology::name_of(tier.tier), tier.bytes);
   return text + fmt::format("\n{}", fmt::join(report.assumptions, "\n"));
 }
 

@@ -22,22 +22,23 @@ bool tells_weights_apart(const Model& model, const Method& method) {
 }
 /// What hangs on how many ranks hold the same weights: states of one holder have nobody to be gathered from or reduced
 /// with.
-void settle_for_holders(const Job& job, DataParallelism& data) {
-  const calibration::GradientReduction& style = job.software.gradients;
-  const Sharding sharding = job.parallelism.sharding;
-  const bool made_for_units = job.software.defaults.sharding == Sharding::parameters;
-  const bool every = style.reduces_every_pass || (made_for_units && job.parallelism.pipeline == 1);
+void settle_for_holders(const calibration::Software& software, const Parallelism& layout, const Precision& precision,
+                        std::int64_t microbatches, DataParallelism& data) {
+  const calibration::GradientReduction& style = software.gradients;
+  const Sharding sharding = layout.sharding;
+  const bool made_for_units = software.defaults.sharding == Sharding::parameters;
+  const bool every = style.reduces_every_pass || (made_for_units && layout.pipeline == 1);
   const bool gradients = sharding == Sharding::gradients && every;
   data.by_unit = data.replicas > 1 && (sharding == Sharding::parameters || gradients);
   data.gathers_every_pass = data.by_unit && (sharding == Sharding::parameters || made_for_units);
   data.to_owners = data.by_unit && sharding == Sharding::gradients && style.reduces_to_owners;
   const bool cast = data.shards() && !data.shares_gradients() && style.all_reduces_shards;
-  const double activation = calibration::bytes_of(job.method.precision.activations);
+  const double activation = calibration::bytes_of(precision.activations);
   data.bytes.reduced = cast ? std::min(data.bytes.gradient, activation) : data.bytes.gradient;
-  data.fetches = job.software.fetches;
+  data.fetches = software.fetches;
   if (sharding != Sharding::parameters)  // ZeRO++ is of stage 3 (arXiv 2306.10209, section 3)
     data.fetches.quantised_fetches = data.fetches.quantised_reductions = false;
-  if (!data.shards_parameters() || job.microbatches() == 1) data.fetches.reduces_last_pass = false;
+  if (!data.shards_parameters() || microbatches == 1) data.fetches.reduces_last_pass = false;
 }
 }  // namespace
 
@@ -50,7 +51,7 @@ DataParallelism data_parallelism_of(const Job& job) {
   data.owners = job.shard_ranks();
   data.sharding = sharding;
   data.bytes.gradient = calibration::bytes_of(job.method.precision.gradients);
-  settle_for_holders(job, data);
+  settle_for_holders(job.software, job.parallelism, job.method.precision, job.microbatches(), data);
   data.all_reduces_shards = style.all_reduces_shards || (style.reduces_shards_last && sharding == Sharding::optimizer);
   data.overlaps_gradients = job.overlap.gradients;
   data.overlaps_parameters = job.overlap.parameters;
@@ -100,7 +101,8 @@ std::optional<DataParallelism> expert_parallelism_of(DataParallelism data, const
   data.replicas = job.expert_replicas();
   data.owners = job.expert_shard_ranks();
   data.among.ranks = {data.owners, data.owners, 0};
-  settle_for_holders(job, data);  // beside one replica of the rest those of experts may be several
+  // Beside one replica of the rest those of experts may be several.
+  settle_for_holders(job.software, job.parallelism, job.method.precision, job.microbatches(), data);
   return data;
 }
 

@@ -376,22 +376,23 @@ namespace {
 struct StateStyles {
   StateStyle dense, experts;
 };
-StateStyles state_styles(const Job& job) {
-  const calibration::MemoryHabits& habits = job.software.memory;
-  const StateStyle style{data_parallelism_of(job),
-                         job.method.precision,
-                         job.method.optimizer,
-                         job.software.gradients.keeps_training_gradients || habits.holds_training_gradients,
+StateStyles state_styles(const DataParallelism& data, const std::optional<DataParallelism>& of_experts,
+                         const Method& method, const calibration::Software& software, const Machine& machine) {
+  const calibration::MemoryHabits& habits = software.memory;
+  const StateStyle style{data,
+                         method.precision,
+                         method.optimizer,
+                         software.gradients.keeps_training_gradients || habits.holds_training_gradients,
                          habits.gathers_into_gradients,
-                         job.software.layers.current_scales && !job.software.layers.fused_amax,
+                         software.layers.current_scales && !software.layers.fused_amax,
                          habits.allocates_gradients_late,
                          habits.frees_end_unit,
                          habits.keeps_last_unit,
-                         job.software.optimizer.states_follow_weights,
-                         job.software.optimizer.moments_16bit,
-                         host_copies_of(job.method, job.software.optimizer, job.machine)};
+                         software.optimizer.states_follow_weights,
+                         software.optimizer.moments_16bit,
+                         host_copies_of(method, software.optimizer, machine)};
   StateStyle experts = style;
-  experts.data = expert_parallelism_of(style.data, job).value_or(style.data);
+  experts.data = of_experts.value_or(data);
   return {style, experts};
 }
 
@@ -436,7 +437,9 @@ double messages_received(const StageLayout& stage) {
 
 std::vector<std::vector<PassBytes>> chunk_bytes(const Job& job, const LayerSplit& split) {
   const ChunkMap map = job.parallelism.chunk_map();
-  const StateStyles styles = state_styles(job);
+  const DataParallelism data = data_parallelism_of(job);
+  const StateStyles styles =
+      state_styles(data, expert_parallelism_of(data, job), job.method, job.software, job.machine);
   const calibration::MemoryHabits& habits = job.software.memory;
   const bool apart = styles.dense.data.held != HeldPart::trained && !job.model.recommender.any();
   const double output = habits.keeps_pipeline_outputs ? calibration::bytes_of(job.method.precision.activations) : 0;
@@ -477,7 +480,9 @@ HostLead host_lead(const calibration::HostLaunches& launches, const calibration:
 
 std::vector<StageMemory> stage_memory(const Job& job, const LayerSplit& split) {
   const Parallelism& layout = job.parallelism;
-  const auto [style, of_experts] = state_styles(job);
+  const DataParallelism data = data_parallelism_of(job);
+  const auto [style, of_experts] =
+      state_styles(data, expert_parallelism_of(data, job), job.method, job.software, job.machine);
   const double element = calibration::bytes_of(job.method.precision.activations);
   const bool ties_ends = job.ties_embeddings();
   // Orders that are searched for the job's own times are walked as they are run, all of them.

@@ -659,13 +659,11 @@ class StepSimulation {
 
 /// A delay may move exchanges apart that else share links at one time, so that the step becomes shorter by it (Graham,
 /// Bounds on multiprocessing timing anomalies, 1969). That is no mistake, but nothing that a reader expects.
-void say_anomaly(const Job& job, StepReport& report) {
-  Job plain = job;
-  std::vector<Perturbation::SlowGpu>& slow = plain.perturbation.slow_gpus;
-  std::erase_if(slow, [](const Perturbation::SlowGpu& gpu) { return gpu.slowdown > 1; });
-  plain.perturbation.slow_nics.clear();
-  const Perturbation& perturbed = job.perturbation;
-  if (slow.size() == perturbed.slow_gpus.size() && perturbed.slow_nics.empty()) return;
+void say_anomaly(Job plain, StepReport& report) {
+  Perturbation& perturbed = plain.perturbation;
+  const auto slow = std::erase_if(perturbed.slow_gpus, [](const auto& gpu) { return gpu.slowdown > 1; });
+  if (slow == 0 && perturbed.slow_nics.empty()) return;
+  perturbed.slow_nics.clear();
   StepOptions brief;
   brief.brief = true;
   const sim::Duration without = simulate_step(plain, brief).iteration;
@@ -700,7 +698,8 @@ StepReport simulate_step(const Job& job, const StepOptions& options) {
     if (options.energy) simulation.add_energy(split_layers(job), program_inputs_of(job, Workload::training_step));
   } else {
     simulation.simulate_in_detail();
-    say_anomaly(job, report);
+    const Perturbation& perturbed = job.perturbation;
+    if (!perturbed.slow_gpus.empty() || !perturbed.slow_nics.empty()) say_anomaly(job, report);
   }
   BlocksAgain again{1, stops_ahead_of_last_product(job.model, job.software.layers.linear, job.method.adapters)};
   if (job.method.recomputed_layers > 0) again.share = share_recomputed(split_layers(job));

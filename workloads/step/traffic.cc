@@ -530,7 +530,7 @@ namespace {
 /// last digit whether a step was counted whole or from one that repeats, every rank or one of each class.
 using Times = std::map<double, std::int64_t>;
 
-double sum_of(const Times& times) {
+double bytes_in_all(const Times& times) {
   double sum = 0;
   for (const auto& [bytes, n] : times) sum += bytes * real(n);
   return sum;
@@ -584,10 +584,10 @@ struct Counted {
       for (std::size_t r = 0; r < rows.size(); ++r) {
         if (real(of_stage[r].number) <= rows[r].calls) continue;
         rows[r].calls = real(of_stage[r].number);
-        rows[r].bytes_per_call = sum_of(of_stage[r].bytes) / real(of_stage[r].number);
+        rows[r].bytes_per_call = bytes_in_all(of_stage[r].bytes) / real(of_stage[r].number);
       }
     }
-    for (std::size_t r = 0; r < rows.size(); ++r) rows[r].simulated_bytes = sum_of(sent[r]);
+    for (std::size_t r = 0; r < rows.size(); ++r) rows[r].simulated_bytes = bytes_in_all(sent[r]);
     return std::move(rows);
   }
 };
