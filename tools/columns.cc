@@ -332,6 +332,8 @@ constexpr ColumnDoc kColumns[] = {
     {"recompute", "", "What the backward pass computes again.", {"search"}},
     {"sharding", "", "What data-parallel ranks share out.", {"search"}},
     {"system", "", "Name of a compared system.", {"compare", "reproduce"}},
+    {"platform", "", "What a compared system runs on, in its source's words.", {"reproduce"}},
+    {"nodes", "", "Nodes of a compared system.", {"reproduce"}},
     {"systems", "", "One entry for every compared system.", {"compare", "reproduce"}},
     {"target", "", "The system that is compared.", {"compare"}},
     {"baseline", "", "The system that it is compared with.", {"compare", "reproduce"}},

@@ -20,9 +20,9 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr std::array<std::string_view, 13> kWriting{"--csv",  "--dot",      "--json",   "--kernels", "--out",
-                                                    "--plot", "--rows",     "--readme", "--report",  "--requests",
-                                                    "--svg",  "--timeline", "--trace"};
+constexpr std::array<std::string_view, 14> kWriting{"--csv",      "--dot",  "--intervals", "--json",   "--kernels",
+                                                    "--out",      "--plot", "--rows",      "--readme", "--report",
+                                                    "--requests", "--svg",  "--timeline",  "--trace"};
 
 /// What is read where it lies in a folder that was named.
 constexpr std::array<std::string_view, 5> kListed{".yaml", ".yml", ".csv", ".et", ".gz"};
