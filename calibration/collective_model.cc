@@ -73,10 +73,10 @@ CollectiveModel::Part CollectiveModel::low_latency_part(CollectiveOp op, double 
 }
 
 CollectiveModel::Part CollectiveModel::bulk_part(CollectiveOp op, double group, double bytes) const {
-  const bool in_switch = op == CollectiveOp::all_reduce && in_switch_from > 0 && group >= in_switch_from;
-  const double wire = in_switch ? in_switch_bytes(group, bytes) : calibration::wire_bytes(op, group, bytes);
+  const bool switched = op == CollectiveOp::all_reduce && in_switch_from > 0 && group >= in_switch_from;
+  const double wire = switched ? in_switch_bytes(group, bytes) : calibration::wire_bytes(op, group, bytes);
   const double rate = between(gpus, bulk.rate, group);
-  return {protocol_seconds(bulk, in_switch ? kInSwitchSteps : steps(op, group), wire, rate), wire, rate};
+  return {protocol_seconds(bulk, switched ? kInSwitchSteps : steps(op, group), wire, rate), wire, rate};
 }
 
 CollectiveModel::Part CollectiveModel::fastest_part(CollectiveOp op, double group, double bytes) const {

@@ -167,8 +167,8 @@ int parse_and_run(int argc, const char* const* argv) {
     throw sim::UserError(
         "orrery: got no command, expected one, as in orrery run eos-gpt3-175b; orrery --help lists them");
   try {
-      app.parse(words_of(argc, argv));
-      refuse_overwriting(app);
+    app.parse(words_of(argc, argv));
+    refuse_overwriting(app);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() != 0) throw sim::UserError(mistake_text(app, error));
     chosen = [&app, help = error] { return app.exit(help); };  // --help and --version print themselves

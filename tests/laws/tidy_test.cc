@@ -99,7 +99,7 @@ TEST_CASE("a script can be run as the documents say", "[tree]") {
   Problems problems;
   for (const SourceFile& file : source_files()) {
     if (!file.suffix.empty() || !file.text.starts_with("#!")) continue;
-    const fs::perms perms = fs::status(fs::path(tests::kSourceDir) / file.path).permissions();
+    const fs::perms perms = fs::status(fs::path(orrery::tests::kSourceDir) / file.path).permissions();
     if ((perms & fs::perms::owner_exec) == fs::perms::none) problems.push_back(file.path + " is not executable");
   }
   CHECK(problems == Problems{});
@@ -192,7 +192,7 @@ TEST_CASE("the recipes for a new thing name files that there are", "[tree]") {
   std::size_t paths = 0;
   for (std::sregex_iterator at(text.begin(), text.end(), kPath), end; at != end; ++at, ++paths) {
     INFO((*at)[1].str());
-    CHECK(fs::exists(fs::path(tests::kSourceDir) / (*at)[1].str()));
+    CHECK(fs::exists(fs::path(orrery::tests::kSourceDir) / (*at)[1].str()));
   }
   CHECK(paths > 30);
 }

@@ -161,7 +161,7 @@ TEST_CASE("every shipped device, fabric and software generation loads") {
 }
 
 TEST_CASE("published records load; what is not known is refused in one line") {
-  const fs::path folder = fs::path(tests::kSourceDir) / ".." / "shared" / "published";
+  const fs::path folder = fs::path(orrery::tests::kSourceDir) / ".." / "shared" / "published";
   if (!fs::is_directory(folder)) {
     orrery::tests::skipped("no published records beside the source tree");
     return;
