@@ -98,9 +98,11 @@ TEST_CASE("a step whose operations do not all move by one shift is not taken to 
     note.microbatch = m;
     note.chunk = 0;
     stages.notes[0].push_back(note);
+    record.start.push_back(sim::SimTime(5 * m));
     record.finish.push_back(sim::SimTime(5 * m));
   }
   plan.programs.push_back({});
+  plan.programs[sim::ProgramId{0}].kind.assign(12, sim::OpKind::compute);
   plan.instances.push_back({});
   const Jump jump{12, 1, 100, 4, 5};
   CHECK(shift_of(jump, 1, stages, plan, {record}) == sim::Duration(5));
@@ -111,4 +113,44 @@ TEST_CASE("a step whose operations do not all move by one shift is not taken to 
   CHECK(shift_of(jump, 1, stages, plan, {record}).has_value());
   record.finish[6] = sim::SimTime(31);
   CHECK_FALSE(shift_of(jump, 1, stages, plan, {record}).has_value());
+  record.finish[6] = sim::SimTime(30);
+  // A transfer ahead of all micro-batches that ends beside the last ones, and one that ends before; kernels that are
+  // slower beside it, likewise.
+  stages.notes[0].push_back({});
+  stages.notes[0].back().microbatch = -1;
+  plan.programs[sim::ProgramId{0}].kind.push_back(sim::OpKind::transfer);
+  record.start.push_back(sim::SimTime(0));
+  record.finish.push_back(sim::SimTime(46));
+  CHECK_FALSE(shift_of(jump, 1, stages, plan, {record}).has_value());
+  record.finish.back() = sim::SimTime(45);
+  CHECK(shift_of(jump, 1, stages, plan, {record}).has_value());
+  stages.slowed = {{0, 1, 2, 3, 10}};
+  CHECK(shift_of(jump, 1, stages, plan, {record}).has_value());
+  stages.slowed[0].insert(stages.slowed[0].begin() + 4, 4);
+  CHECK_FALSE(shift_of(jump, 1, stages, plan, {record}).has_value());
+}
+
+TEST_CASE("micro-batches repeat only until what was under way before them ends") {
+  // Parameters are gathered beside some ten micro-batches, whose kernels are faster once that has ended.
+  const std::vector<std::string> sets{
+      "cluster={device: mi300x, gpus: 24, fabric: tomahawk4-200g}",
+      "model={layers: 2, hidden: 512, heads: 8, ffn_hidden: 512, vocab: 50257, seq: 512, gated_mlp: true, "
+      "tied_embeddings: false}",
+      "parallelism={tensor: 1, pipeline: 1, data: 6, context: 4, context_method: all_gather, shard_group: 6}",
+      "software=nemo-26.04", "overlap={tensor: false, pipeline: false, gradients: true, parameters: true}"};
+  for (const int global : {96, 120, 480}) {
+    std::vector<std::string> all = sets;
+    all.push_back("batch={global: " + std::to_string(global) + ", micro: 1}");
+    const Job job = tests::small_job(all);
+    StepOptions options;
+    const sim::Duration folded = simulate_step(job, options).iteration;
+    options.brief = true;
+    const sim::Duration brief = simulate_step(job, options).iteration;
+    options = {};
+    options.full = true;
+    INFO(global);
+    const sim::Duration full = simulate_step(job, options).iteration;
+    CHECK(folded == full);
+    CHECK(brief == full);
+  }
 }

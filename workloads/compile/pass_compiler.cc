@@ -67,6 +67,9 @@ void PassCompiler::pass_by(std::span<const PassItem> items) {
     const bool none = data.data.by_unit || !data.transfers.anything_beside();
     beside_ = std::min(1.0, beside_ + (none ? 0 : data.transfers.share_beside(compute_seconds(items))));
   }
+  const std::int32_t microbatch = writer_.pass().microbatch;
+  const bool slows = beside_ > 0 && parts_.pace.beside_collective != 1;
+  if (slows && (writer_.slowed.empty() || writer_.slowed.back() != microbatch)) writer_.slowed.push_back(microbatch);
 }
 
 /// Goes through the items of one pass, with the data-parallel collectives that belong between them.

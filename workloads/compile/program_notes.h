@@ -49,7 +49,9 @@ struct WholePassNote {
 struct StagePrograms {
   std::vector<sim::Program> programs;      // by stage
   std::vector<std::vector<OpNote>> notes;  // by stage and operation
-  std::vector<std::vector<Kernel>> runs;   // kernels of compute operations
+  /// By stage, micro-batches whose kernels are slower beside collectives of whole chunks, begun ahead of them.
+  std::vector<std::vector<std::int32_t>> slowed;
+  std::vector<std::vector<Kernel>> runs;  // kernels of compute operations
   std::vector<WholePassNote> whole_passes;
   std::vector<TrafficKey> traffic;
   StageOrders orders;  // the passes of each stage

@@ -76,6 +76,7 @@ class ProgramWriter {
 
   sim::Program program;
   std::vector<OpNote> notes;
+  std::vector<std::int32_t> slowed;  // StagePrograms::slowed
 
  private:
   /// Adds the compute operation that stands for a pass.

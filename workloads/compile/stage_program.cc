@@ -218,6 +218,7 @@ StagePrograms compile_programs(const ProgramInputs& inputs, const LayerSplit& sp
     listed += compiler.writer.program.size();
     out.programs.push_back(std::move(compiler.writer.program));
     out.notes.push_back(std::move(compiler.writer.notes));
+    out.slowed.push_back(std::move(compiler.writer.slowed));
     out.orders.push_back(std::move(order));
   }
   return out;

@@ -12,12 +12,12 @@ ShardParameters shard_parameters(const Model& model, std::int64_t tensor, bool p
   const double qkv = a + 2 * static_cast<double>(model.attention.kv_heads * model.head_dim());
   const double up = model.mlp.gated ? 2 : 1;
   const double qkv_bias = model.biases == Biases::none ? 0 : 1, bias = model.biases == Biases::all ? 1 : 0;
-  const double norms = (model.parallel_block ? norm : 2 * norm) * (model.post_norm ? 2 : 1) +
-                       static_cast<double>(model.qk_norm_parameters());
+  const double norms = (model.parallel_block ? norm : 2 * norm) * (model.post_norm ? 2 : 1);
+  const auto of_heads = static_cast<double>(model.qk_norm_parameters());  // on every rank, of a head's width
   ShardParameters shard;
   // Weights and the biases of column-parallel layers are split; norms and the biases after a reduction are copied.
-  shard.layer =
-      (qkv * h + a * h + up * f * h + f * h) / t + (qkv * qkv_bias + up * f * bias) / out + (bias * 2 * h + norms) / in;
+  shard.layer = (qkv * h + a * h + up * f * h + f * h) / t + (qkv * qkv_bias + up * f * bias) / out +
+                (bias * 2 * h + norms) / in + of_heads;
   const double vocabulary = static_cast<double>(padded_vocab(model.vocab, tensor, pads_vocabulary)) / t * h;
   shard.embedding = (whole_embedding ? t : 1) * vocabulary +
                     (model.positions == Positions::learned ? static_cast<double>(model.seq) * h / in : 0);

@@ -31,9 +31,9 @@ double leavings(const HostPart& part, const HostRanks& ranks) {
   if (!software.optimizer.gradients_to_host_in_backward) return 0;
   if (ranks.replicas == 1) return ranks.microbatches;
   const bool by_unit = software.defaults.sharding == Sharding::parameters && layout.pipeline == 1;
-  const bool every = layout.sharding == Sharding::parameters ||
-                     (layout.sharding == Sharding::gradients && (software.gradients.reduces_every_pass || by_unit));
-  return every && !software.fetches.reduces_last_pass ? ranks.microbatches : 1;
+  if (layout.sharding == Sharding::parameters) return software.fetches.reduces_last_pass ? 1 : ranks.microbatches;
+  const bool every = layout.sharding == Sharding::gradients && (software.gradients.reduces_every_pass || by_unit);
+  return every ? ranks.microbatches : 1;
 }
 
 }  // namespace

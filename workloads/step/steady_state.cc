@@ -1,6 +1,8 @@
 // Finding out whether a step repeats. See steady_state.h.
 #include "workloads/step/steady_state.h"
 
+#include <algorithm>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -34,6 +36,21 @@ struct OpsByPass {
   }
 };
 
+/// Whether a transfer from before the micro-batches that must repeat is under way beside the last of them, as a gather
+/// of parameters may be that takes many micro-batches: they repeat only until it ends, and then go faster.
+bool outlasted(const Jump& jump, const std::vector<OpNote>& notes, const sim::Program& program,
+               const sim::Record& record) {
+  std::int64_t last = std::numeric_limits<std::int64_t>::max();
+  for (std::uint32_t op = 0; op < notes.size(); ++op) {
+    if (notes[op].microbatch >= jump.first + jump.window) last = std::min(last, record.finish[op].value());
+  }
+  for (std::uint32_t op = 0; op < notes.size(); ++op) {
+    if (program.kind[op] != sim::OpKind::transfer || notes[op].microbatch >= jump.first) continue;
+    if (record.start[op].value() < last && record.finish[op].value() > last) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 std::optional<Jump> choose_jump(const Schedule& schedule, const PipelineShape& shape, const Perturbation& perturbed,
@@ -61,9 +78,16 @@ std::optional<sim::Duration> shift_of(const Jump& jump, std::int64_t chunks, con
   std::vector<OpsByPass> passes;
   passes.reserve(stages.notes.size());
   for (const auto& notes : stages.notes) passes.emplace_back(notes, jump.microbatches, chunks);
+  const auto looked_at = [&](std::int64_t microbatch) {
+    return microbatch >= jump.first && microbatch < jump.first + jump.window + jump.period;
+  };
+  for (const std::vector<std::int32_t>& slowed : stages.slowed)  // for as many as the collectives take, and no more
+    if (std::any_of(slowed.begin(), slowed.end(), looked_at)) return {};
   std::optional<std::int64_t> shift;
   for (const sim::Record& record : records) {
-    const OpsByPass& here = passes[sim::index(plan.instances[record.instance].program)];
+    const sim::ProgramId stage = plan.instances[record.instance].program;
+    if (outlasted(jump, stages.notes[sim::index(stage)], plan.programs[stage], record)) return {};
+    const OpsByPass& here = passes[sim::index(stage)];
     for (std::int64_t microbatch = jump.first; microbatch < jump.first + jump.window; ++microbatch) {
       for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
         const auto before = here.of(microbatch, chunk), after = here.of(microbatch + jump.period, chunk);

@@ -4,9 +4,11 @@
 // period q of the schedule each. Let every operation of three iterations in a row end exactly one shift later than its
 // like an iteration before, in every class of ranks. An operation depends on operations at most an iteration apart (its
 // stream, its pass, its partner on the next stage), and rates depend on what is under way at the same time only; so one
-// more iteration inserted there repeats the last one, and everything behind it moves by the shift. The step of m
-// micro-batches is then that of m' < m plus (m - m') / q shifts. Within an iteration forward passes are some
-// micro-batches ahead of backward passes, so all operations of three periods and that lead are looked at.
+// more iteration inserted there repeats the last one, and everything behind it moves by the shift; unless a transfer
+// from before them is still under way beside the last, whose end would change the rates, or their kernels are slower
+// for such a one. The step of m micro-batches is then that of m' < m plus (m - m') / q shifts. Within an iteration
+// forward passes are some micro-batches ahead of backward passes, so all operations of three periods and that lead are
+// looked at.
 #pragma once
 
 #include <cstdint>
