@@ -59,8 +59,7 @@ void load_master(const Settings* classes, Job& job) {
   job.software.optimizer.states_follow_weights = true;
   job.assumptions.emplace_back(
       "precision.master is not given: none, as parameters and gradients are said to be in 16 bits and FSDP2 keeps what "
-      "the "
-      "model is; precision.master: fp32 for mixed precision.");
+      "the model is; precision.master: fp32 for mixed precision.");
 }
 
 void load_precision(const Settings& document, Job& job) {

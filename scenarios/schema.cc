@@ -441,8 +441,7 @@ Rows option_keys() {
        kBySoftware,
        {"none", "fp32"},
        "The copy of the weights that the optimizer updates; none: weights in 16 bits are updated as they are, moments "
-       "have "
-       "their type, and sgd has no momentum, as PyTorch's by default."},
+       "have their type, and sgd has no momentum, as PyTorch's by default."},
       {"recompute",
        "choice",
        "",

@@ -268,7 +268,7 @@ TEST_CASE("reproduce prints every cell of the table with its error") {
   REQUIRE(table["rows"].size() == 4);
   for (const auto& row : table["rows"]) {
     const auto& cells = row["cells"];
-    CHECK(cells.size() >= 5);
+    CHECK(cells.size() == (row["system"] == "Eos + validation" ? 6 : 5));
     CHECK(row["nodes"].get<double>() * 8 == row["gpus"].get<double>());
     for (const auto& cell : cells) {
       const double published = cell["published"], predicted = cell["predicted"];

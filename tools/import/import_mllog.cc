@@ -16,6 +16,7 @@
 #include "sim/error.h"
 #include "sim/text_file.h"
 #include "tools/import/import.h"
+#include "tools/import/known_devices.h"
 #include "tools/import/parse_json.h"
 
 namespace orrery::tools {
@@ -139,26 +140,6 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-struct Board {
-  const char *word, *device, *fabric;
-  std::int64_t per_node;
-};
-
-/// The devices by what a platform's name holds, the longer words first.
-const Board* board_in(const std::string& platform) {
-  static constexpr Board kBoards[] = {
-      {"GB300", "gb300", "nvl72-xdr", 4},        {"GB200", "gb200", "nvl72-ndr", 4},
-      {"B300", "b300-sxm-288gb", "xdr-rail", 8}, {"B200", "b200-sxm-180gb", "ndr-rail", 8},
-      {"GH200", "gh200-96gb", "ndr-rail", 4},    {"H200", "h200-sxm-141gb", "ndr-rail", 8},
-      {"H100", "h100-sxm-80gb", "ndr-rail", 8},  {"A100", "a100-sxm-80gb", "ndr-rail", 8},
-      {"MI300X", "mi300x", "amd-400g-rail", 8},  {"MI325X", "mi325x", "amd-400g-rail", 8},
-      {"MI350X", "mi350x", "amd-400g-rail", 8},  {"MI355X", "mi355x", "amd-400g-rail", 8}};
-  for (const Board& board : kBoards) {
-    if (platform.find(board.word) != std::string::npos) return &board;
-  }
-  return nullptr;
-}
-
 /// Returns the GPUs.
 std::int64_t take_machine(const Log& log, Draft& draft) {
   const auto platform = log.values.find("submission_platform");
@@ -173,7 +154,7 @@ std::int64_t take_machine(const Log& log, Draft& draft) {
     }
     return 0;
   };
-  const Board* board = board_in(text);
+  const KnownDevice* board = device_in(text);
   std::int64_t nodes = logged({"number_of_nodes", "num_nodes"}),
                each = logged({"accelerators_per_node", "gpus_per_node"});
   const std::int64_t said = std::atoll(text.c_str());

@@ -12,6 +12,7 @@
 
 #include "scenarios/scenario.h"
 #include "tools/import/import.h"
+#include "tools/import/known_devices.h"
 #include "tools/import/known_recipes.h"
 #include "tools/import/megatron_flags.h"
 #include "tools/import/python_recipe.h"
@@ -166,31 +167,6 @@ std::int64_t gpus_in(const std::string& name) {
   return gpus;
 }
 
-/// The device that a name states, with the fabric that it stands in: ..._256gpu_gb200_fp8mx_config.
-struct NamedDevice {
-  const char *word, *device, *fabric;
-  std::int64_t per_node;
-};
-const NamedDevice* device_in(const std::string& name) {
-  static constexpr NamedDevice kDevices[] = {
-      {"gb300", "gb300", "nvl72-xdr", 4},        {"gb200", "gb200", "nvl72-ndr", 4},
-      {"b300", "b300-sxm-288gb", "xdr-rail", 8}, {"b200", "b200-sxm-180gb", "ndr-rail", 8},
-      {"gh200", "gh200-96gb", "ndr-rail", 4},    {"h200", "h200-sxm-141gb", "ndr-rail", 8},
-      {"h100", "h100-sxm-80gb", "ndr-rail", 8},  {"h800", "h800-sxm-80gb", "ndr-rail", 8},
-      {"a100", "a100-sxm-80gb", "ndr-rail", 8},  {"mi300x", "mi300x", "amd-400g-rail", 8},
-      {"mi325x", "mi325x", "amd-400g-rail", 8},  {"mi355x", "mi355x", "amd-400g-rail", 8}};
-  std::string text = "_";
-  for (const char c : name)
-    text += std::isalnum(static_cast<unsigned char>(c)) != 0
-                ? static_cast<char>(std::tolower(static_cast<unsigned char>(c)))
-                : '_';
-  text += '_';
-  for (const NamedDevice& each : kDevices) {
-    if (text.find(std::string("_") + each.word + "_") != std::string::npos) return &each;
-  }
-  return nullptr;
-}
-
 /// What a recipe calls itself: its function, what it calls, its file.
 std::string names_of(const Recipe& recipe) {
   return recipe.function + " " + python_target(recipe.whole) + " " + std::filesystem::path(recipe.file).stem().string();
@@ -215,7 +191,7 @@ std::int64_t take_recipe_cluster(Sections& config, Draft& draft, const Recipe& r
     if (gpus == 0) gpus = devices * nodes;
     draft.set("cluster.gpus_per_node", devices);
   }
-  const NamedDevice* named = device_in(names_of(recipe));
+  const KnownDevice* named = device_in(names_of(recipe));
   draft.set("cluster.device", std::string(named != nullptr ? named->device : "h100-sxm-80gb"));
   draft.set("cluster.gpus", gpus);
   const std::int64_t node = named != nullptr ? named->per_node : 8;
@@ -386,7 +362,7 @@ void take_precision(Sections& config, Draft& draft, const Recipe& recipe) {
   }
   if (config.find(at + ".fp4") != nullptr) type = "nvfp4";
   const bool half = config.flag({at + ".fp16"}, type == "fp16" || name.find("fp16") != std::string::npos);
-  const NamedDevice* named = device_in(names_of(recipe));
+  const KnownDevice* named = device_in(names_of(recipe));
   const bool blackwell = named != nullptr && named->word[named->word[0] == 'g' ? 1 : 0] == 'b';
   if ((type == "mxfp8" || type == "nvfp4") && !blackwell) {  // which Hopper has no arithmetic for
     draft.set("cluster.device", std::string("b200-sxm-180gb"));

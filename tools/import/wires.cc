@@ -201,13 +201,33 @@ std::vector<std::string> expand_hosts(const std::string& list, const Place& plac
   return out;
 }
 
+namespace {
+
+using HostNics = std::map<std::string, std::multimap<std::string, std::string, ByNumbers>>;  // host: NIC, its switch
+using CableEnds = std::map<std::pair<std::string, std::string>, std::int64_t>;  // switches, and how often one lists it
+
+/// Hosts by their NICs, and how many cables there are between switches.
+void lay(const HostNics& nics, const CableEnds& cables, Wires& wires) {
+  // Switches are listed as they are found, which is not the order of rails; NICs are called by theirs.
+  for (const auto& [host, by_name] : nics) {
+    for (const auto& [nic, leaf] : by_name) wires.hosts[host].push_back(leaf);
+  }
+  // Both ends list a cable; where one of them could not be read, the other still does.
+  for (const auto& [ends, count] : cables) {
+    Cable& cable = wires.links.at(std::minmax(ends.first, ends.second));
+    cable.lanes = std::max(cable.lanes, count);
+  }
+}
+
+}  // namespace
+
 Wires read_ibnetdiscover(const std::string& text, const std::string& file) {
   static const std::regex kNode(R"re(^(Switch|Ca|Rt)\s+\d+\s+"([^"]+)"\s*#\s*"([^"]*)")re");
   static const std::regex kPort(R"re(^\[(\d+)\](?:\([0-9a-f]*\))?\s+"([^"]+)"\[\d+\][^#]*#\s*"([^"]*)"(.*)$)re");
   Wires wires;
   std::string current;
-  std::map<std::string, std::multimap<std::string, std::string, ByNumbers>> nics;  // of hosts: by name, the switch
-  std::map<std::pair<std::string, std::string>, std::int64_t> cables;
+  HostNics nics;
+  CableEnds cables;
   std::set<std::string> described;
   std::map<std::string, std::int64_t> named;  // switches at the other end of a cable, and the first line that does so
   std::istringstream lines(text);
@@ -241,15 +261,7 @@ Wires read_ibnetdiscover(const std::string& text, const std::string& file) {
     throw UserError(at_line(file, line), "Switch",
                     fmt::format("names {}, which has no paragraph, expected the whole output of ibnetdiscover", name));
   }
-  // Switches are listed as they are found, which is not the order of rails; NICs are called by theirs.
-  for (const auto& [host, by_name] : nics) {
-    for (const auto& [nic, leaf] : by_name) wires.hosts[host].push_back(leaf);
-  }
-  // Both ends list a cable; where one of them could not be read, the other still does.
-  for (const auto& [ends, count] : cables) {
-    Cable& cable = wires.links.at(std::minmax(ends.first, ends.second));
-    cable.lanes = std::max(cable.lanes, count);
-  }
+  lay(nics, cables, wires);
   return wires;
 }
 
@@ -355,8 +367,8 @@ Wires read_iblinkinfo(const std::string& text, const std::string& file) {
   static const std::regex kPort(
       R"re(==\( *(\d{1,3})X +([0-9.]{1,12}) +Gbps.{0,80}==> +(\d+) +(\d+)\[ *\] "([^"]{1,255})")re");
   Wires wires;
-  std::map<std::string, std::map<std::string, std::string>> nics;  // host -> adapter -> switch
-  std::map<std::pair<std::string, std::string>, std::int64_t> cables;
+  HostNics nics;
+  CableEnds cables;
   std::set<std::string> switches;
   const auto switch_of = [](std::string line) {
     const std::size_t name = line.find(' ', line.find("0x"));
@@ -396,13 +408,7 @@ Wires read_iblinkinfo(const std::string& text, const std::string& file) {
   }
   if (nics.empty())
     throw UserError({file, 1, 1}, "Switch", "lists no port that leads to a host, expected the output of iblinkinfo");
-  for (const auto& [host, by_name] : nics) {
-    for (const auto& [nic, leaf] : by_name) wires.hosts[host].push_back(leaf);
-  }
-  for (const auto& [ends, count] : cables) {
-    Cable& cable = wires.links.at(std::minmax(ends.first, ends.second));
-    cable.lanes = std::max(cable.lanes, count);
-  }
+  lay(nics, cables, wires);
   return wires;
 }
 
