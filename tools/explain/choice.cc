@@ -87,7 +87,8 @@ void write_choice(std::ostream& out, const Choice& choice, double step_s) {
     text = fmt::format("The first is ahead of the second by more than such pairs err ({:.1f} %). ",
                        100 * std::expm1(choice.error68));
   text += fmt::format(
-      "It is the fastest of these with {:.0f} %; its step is expected to take {} ({} predicted: the best of "
+      "The chance that it is the fastest of these is {:.0f} %; its step is expected to take {} ({} predicted: the best "
+      "of "
       "many predictions is the one that errors flatter most).",
       100 * first.best, time_text(first.expected_s), time_text(step_s));
   out << wrapped(text, "", "  ");
