@@ -88,8 +88,7 @@ void write_choice(std::ostream& out, const Choice& choice, double step_s) {
                        100 * std::expm1(choice.error68));
   text += fmt::format(
       "The chance that it is the fastest of these is {:.0f} %; its step is expected to take {} ({} predicted: the best "
-      "of "
-      "many predictions is the one that errors flatter most).",
+      "of many predictions is the one that errors flatter most).",
       100 * first.best, time_text(first.expected_s), time_text(step_s));
   out << wrapped(text, "", "  ");
   for (const std::string& one : choice.flattered)
