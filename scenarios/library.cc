@@ -30,10 +30,6 @@ constexpr std::size_t kLongestChain = 16;
 
 thread_local int shipped_only = 0;  // how many ShippedOnly live on this thread
 
-bool is_path(const std::string& name) {
-  return name.find('/') != std::string::npos || name.ends_with(".yaml") || name.ends_with(".yml");
-}
-
 bool is_plain_name(const std::string& name) {
   const auto allowed = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' ||
@@ -88,6 +84,10 @@ fs::path find_data_directory() {
 }
 
 }  // namespace
+
+bool is_path(const std::string& name) {
+  return name.find('/') != std::string::npos || name.ends_with(".yaml") || name.ends_with(".yml");
+}
 
 std::string file_of(const Shelf& shelf, const Settings& reference) {
   if (!reference.is_scalar()) reference.fail(fmt::format("expected the name of a {}", shelf.noun));

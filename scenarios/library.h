@@ -27,6 +27,8 @@ const std::vector<Shelf>& shelves();
 /// The shelf of that kind; SIM_CHECK when there is none.
 const Shelf& shelf_of(std::string_view kind);
 
+/// Whether a reference is a path: it holds a '/' or ends in .yaml or .yml.
+bool is_path(const std::string& name);
 /// The file that the name or path `reference` means, in normal form. Throws UserError for unknown names (with the
 /// nearest) and what is no name.
 std::string file_of(const Shelf& shelf, const sim::Settings& reference);

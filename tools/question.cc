@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <filesystem>
 #include <ostream>
 
 #include "scenarios/library.h"
@@ -13,6 +14,7 @@
 #include "sim/error.h"
 #include "tools/explain/newness.h"
 #include "tools/import/import.h"
+#include "tools/import/known_devices.h"
 #include "tools/report/output.h"
 #include "tools/report/report.h"
 #include "tools/report/text.h"
@@ -26,11 +28,6 @@ namespace {
 
 constexpr double kBatchTokens = 4e6;  // as runs of hundreds of GPUs and more train on
 
-/// Fabrics that clusters of a device are sold with, by the beginning of its name.
-constexpr std::pair<std::string_view, std::string_view> kFabrics[] = {
-    {"a100", "selene-hdr"},      {"b300", "xdr-rail"},      {"gb200", "nvl72-ndr"},   {"gb300", "nvl72-xdr"},
-    {"gh200", "jupiter-ndr200"}, {"mi250x", "slingshot11"}, {"mi3", "amd-400g-rail"}, {"", "ndr-rail"}};
-
 double number_at(const char* flag, const std::string& text, double least) {
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -42,6 +39,12 @@ double number_at(const char* flag, const std::string& text, double least) {
 /// The document that a name stands for, complaining of the flag.
 scenarios::Resolved named(const char* kind, const char* flag, const std::string& name) {
   return scenarios::resolve(scenarios::shelf_of(kind), sim::Settings::scalar(name, {flag, 0, 0}));
+}
+
+/// How a scenario that lies nowhere refers to what a flag names: a file by its whole path.
+sim::Settings reference_to(const std::string& flag, const std::string& text, const std::string& name) {
+  const bool file = scenarios::is_path(text);
+  return sim::Settings::scalar(file ? std::filesystem::absolute(text).string() : name, {flag, 0, 0}, true);
 }
 
 /// Sequences of a batch: near the tokens asked for, a power of two where the GPUs divide it or are more, else a
@@ -100,9 +103,7 @@ sim::Settings asked_scenario(const std::string& file, const FirstQuestion& quest
   const scenarios::Resolved device = named("devices", "--device", question.device);
   std::string fabric = question.fabric, software = question.software;
   if (fabric.empty()) {
-    const auto* sold = std::find_if(std::begin(kFabrics), std::end(kFabrics),
-                                    [&](const auto& one) { return device.name.starts_with(one.first); });
-    fabric = sold->second;
+    fabric = usual_fabric(device.name);
     assumed.push_back(fmt::format("fabric {} (--fabric)", fabric));
   }
   if (software.empty()) {
@@ -118,14 +119,21 @@ sim::Settings asked_scenario(const std::string& file, const FirstQuestion& quest
                                 question.batch_tokens.empty() ? " (--batch-tokens)" : ""));
   assumed.emplace_back("bf16 (--set precision=fp8)");
   std::string text = fmt::format(
-      "name: {}\ncluster: {{device: {}, gpus: {}, fabric: {}}}\nmodel: {{inherits: {}, seq: {}}}\nparallelism: {{}}\n"
-      "batch: {{global: {}}}\nprecision: bf16\nsoftware: {}\n",
-      name_of(file, question), device.name, question.gpus, fabric, model.name, seq, batch, software);
+      "cluster: {{gpus: {}}}\nmodel: {{seq: {}}}\nparallelism: {{}}\nbatch: {{global: {}}}\nprecision: bf16\n",
+      question.gpus, seq, batch);
   if (!question.tokens.empty())
     text += fmt::format("training: {{tokens: {}}}\n", number_at("--tokens", question.tokens, 1));
   if (!question.price.empty())
     text += fmt::format("cost: {{price_per_gpu_hour_usd: {}}}\n", number_at("--price", question.price, 0));
   sim::Settings document = scenarios::parse_yaml(text, "the question");
+  const auto name = [](const std::string& flag, const std::string& value) {
+    return sim::Settings::scalar(value, {flag, 0, 0}, true);
+  };
+  scenarios::apply(document, {"name", name("--model", name_of(file, question))});
+  scenarios::apply(document, {"cluster.device", reference_to("--device", question.device, device.name)});
+  scenarios::apply(document, {"cluster.fabric", reference_to("--fabric", fabric, fabric)});
+  scenarios::apply(document, {"model.inherits", reference_to("--model", question.model, model.name)});
+  scenarios::apply(document, {"software", reference_to("--software", software, software)});
   for (const std::string& set : sets) scenarios::apply_set(document, set);
   return document;
 }

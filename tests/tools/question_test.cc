@@ -39,6 +39,20 @@ TEST_CASE("a question by flags is answered with a layout, a step, days and dolla
   CHECK(json::parse(at_once.out)["iteration_time_s"] == result["iteration_time_s"]);
 }
 
+TEST_CASE("a question takes files of the user's own, whatever they are called") {
+  const Folder folder;
+  const std::string model = folder.write("my model: a.yaml", "inherits: llama3.1-8b\nlayers: 16\n");
+  const auto step_of = [](const std::vector<std::string>& words) {
+    std::vector<std::string> all{"run", "--device", "h100", "--gpus", "8", "--json", "-", "--jobs", "1", "--model"};
+    all.insert(all.end(), words.begin(), words.end());
+    const Outcome outcome = tests::orrery(all);
+    INFO(outcome.err);
+    REQUIRE(outcome.status == 0);
+    return json::parse(outcome.out)["iteration_time_s"].get<double>();
+  };
+  CHECK(step_of({model, "--set", "batch.micro=1"}) < step_of({"llama3.1-8b", "--set", "batch.micro=1"}));
+}
+
 TEST_CASE("a question that lacks a part is refused with the part, and so are both a file and a question") {
   const auto refused = [](const std::vector<std::string>& words, const char* part) {
     const Outcome outcome = tests::orrery(words);

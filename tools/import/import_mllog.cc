@@ -161,9 +161,10 @@ std::int64_t take_machine(const Log& log, Draft& draft) {
   if (nodes == 0) nodes = said >= 1 && said <= 100'000 ? said : 1;
   if (each == 0) each = board != nullptr ? board->per_node : 8;
   const std::int64_t gpus = std::min<std::int64_t>(nodes * each, 1 << 20);
-  draft.set("cluster.device", std::string(board != nullptr ? board->device : "h100-sxm-80gb"));
+  const std::string device = board != nullptr ? board->device : "h100-sxm-80gb";
+  draft.set("cluster.device", device);
   draft.set("cluster.gpus", gpus);
-  if (gpus > each) draft.set("cluster.fabric", std::string(board != nullptr ? board->fabric : "ndr-rail"));
+  if (gpus > each) draft.set("cluster.fabric", std::string(usual_fabric(device)));
   if (board == nullptr)
     draft.assumed("cluster.device", fmt::format("h100-sxm-80gb: submission_platform \"{}\" names no device; --set "
                                                 "cluster.device=NAME",

@@ -192,10 +192,11 @@ std::int64_t take_recipe_cluster(Sections& config, Draft& draft, const Recipe& r
     draft.set("cluster.gpus_per_node", devices);
   }
   const KnownDevice* named = device_in(names_of(recipe));
-  draft.set("cluster.device", std::string(named != nullptr ? named->device : "h100-sxm-80gb"));
+  const std::string device = named != nullptr ? named->device : "h100-sxm-80gb";
+  draft.set("cluster.device", device);
   draft.set("cluster.gpus", gpus);
   const std::int64_t node = named != nullptr ? named->per_node : 8;
-  if (gpus > node) draft.set("cluster.fabric", std::string(named != nullptr ? named->fabric : "ndr-rail"));
+  if (gpus > node) draft.set("cluster.fabric", std::string(usual_fabric(device)));
   if (named != nullptr) {
     draft.assumed("cluster.device", fmt::format("{}, by the recipe's name", named->device));
   } else {

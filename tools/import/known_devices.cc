@@ -4,18 +4,17 @@
 #include <algorithm>
 #include <cctype>
 #include <string>
+#include <utility>
 
 namespace orrery::tools {
 
 const KnownDevice* device_in(std::string_view name) {
   static constexpr KnownDevice kDevices[] = {
-      {"gb300", "gb300", "nvl72-xdr", 4},        {"gb200", "gb200", "nvl72-ndr", 4},
-      {"b300", "b300-sxm-288gb", "xdr-rail", 8}, {"b200", "b200-sxm-180gb", "ndr-rail", 8},
-      {"gh200", "gh200-96gb", "ndr-rail", 4},    {"h200", "h200-sxm-141gb", "ndr-rail", 8},
-      {"h100", "h100-sxm-80gb", "ndr-rail", 8},  {"h800", "h800-sxm-80gb", "ndr-rail", 8},
-      {"a100", "a100-sxm-80gb", "ndr-rail", 8},  {"mi300x", "mi300x", "amd-400g-rail", 8},
-      {"mi325x", "mi325x", "amd-400g-rail", 8},  {"mi350x", "mi350x", "amd-400g-rail", 8},
-      {"mi355x", "mi355x", "amd-400g-rail", 8}};
+      {"gb300", "gb300", 4},         {"gb200", "gb200", 4},        {"b300", "b300-sxm-288gb", 8},
+      {"b200", "b200-sxm-180gb", 8}, {"gh200", "gh200-96gb", 4},   {"h200", "h200-sxm-141gb", 8},
+      {"h100", "h100-sxm-80gb", 8},  {"h800", "h800-sxm-80gb", 8}, {"a100", "a100-sxm-80gb", 8},
+      {"mi300x", "mi300x", 8},       {"mi325x", "mi325x", 8},      {"mi350x", "mi350x", 8},
+      {"mi355x", "mi355x", 8}};
   std::string text(name);
   std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
   const auto is_letter = [](char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0; };
@@ -28,6 +27,16 @@ const KnownDevice* device_in(std::string_view name) {
     }
   }
   return nullptr;
+}
+
+std::string_view usual_fabric(std::string_view device) {
+  static constexpr std::pair<std::string_view, std::string_view> kFabrics[] = {
+      {"a100", "selene-hdr"},      {"b300", "xdr-rail"},      {"gb200", "nvl72-ndr"},  {"gb300", "nvl72-xdr"},
+      {"gh200", "jupiter-ndr200"}, {"mi250x", "slingshot11"}, {"mi3", "amd-400g-rail"}};
+  for (const auto& [beginning, fabric] : kFabrics) {
+    if (device.starts_with(beginning)) return fabric;
+  }
+  return "ndr-rail";
 }
 
 }  // namespace orrery::tools

@@ -1,4 +1,4 @@
-// The shipped devices by the words with which recipes and result logs name them.
+// The shipped devices by the words with which recipes and result logs name them, and what usually joins their nodes.
 #pragma once
 #include <cstdint>
 #include <string_view>
@@ -8,12 +8,15 @@ namespace orrery::tools {
 struct KnownDevice {
   const char* word;    // in lower case
   const char* device;  // a shipped device
-  const char* fabric;  // a shipped fabric that nodes of it usually stand in
   std::int64_t per_node;
 };
 
 /// The device that a name states, in any case and beside digits, as 16xXE9680x8H100-SXM-80GB or ..._256gpu_gb200_fp8mx;
 /// null: none. GB200 states no B200.
 const KnownDevice* device_in(std::string_view name);
+
+/// A shipped fabric that clusters of a shipped device are usually built with, an assumption to be said; NDR InfiniBand
+/// by rails where nothing else is known.
+std::string_view usual_fabric(std::string_view device);
 
 }  // namespace orrery::tools
