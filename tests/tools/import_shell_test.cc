@@ -71,6 +71,7 @@ TEST_CASE("expansions of variables, arrays and sums") {
   CHECK(runs("declare -A S; S[8B]=32; S[70B]=80; M=70B; x ${S[$M]}") == "<x><80>\n");
   CHECK(runs("A=B; B=7; x ${!A}") == "<x><7>\n");
   CHECK(runs("A=1; A+=2; x $A; unset A; x ${A:-3}") == "<x><12>\n<x><3>\n");
+  CHECK(runs("x ${00} ${000}") == runs("x $0 ${0}"));
   CHECK(runs("x {1..3} a{b,c}") == "<x><1><2><3><ab><ac>\n");
   CHECK(runs("x one\\\n  two \"a\\\nb\"") == "<x><one><two><ab>\n");
 }

@@ -199,11 +199,11 @@ ShellText ShellExpansion::raw(const ShellPiece& piece, Known known) {
 /// Arguments of the script and what a shell sets itself.
 ShellText ShellExpansion::special(const ShellPiece& piece, const std::string& name, const ShellState& state) {
   const ShellChar where = place_of(piece.place);
-  if (name == "0") return text_at(state.script, where);
   if (name == "#" && state.arguments_known) return text_at(std::to_string(state.arguments.size()), where);
   if (name == "?") return state.status == ShellState::Status::success ? text_at("0", where) : raw(piece, Known::opaque);
   if (std::isdigit(static_cast<unsigned char>(name[0])) != 0 && name.size() < 4) {
     const std::size_t at = std::stoul(name);
+    if (at == 0) return text_at(state.script, where);  // ${00} as well
     if (at <= state.arguments.size()) return state.arguments[at - 1];
     return state.arguments_known ? ShellText() : raw(piece, Known::unset);
   }
