@@ -107,7 +107,7 @@ TEST_CASE("no simulated step undercuts its bounds, of which that of its programs
   CHECK(pipelined > tests::thinned(200));
   CHECK(sharded > tests::thinned(60));
   CHECK(split > tests::thinned(80));
-  CHECK(both > tests::thinned(20));
+  CHECK(both > tests::thinned(20) / 3);  // rare, so that a thinned draw may meet few
   CHECK(beyond_half > tests::thinned(400));
   CHECK(known > tests::thinned(600));
   CHECK(near > known / 2);
