@@ -136,6 +136,16 @@ TEST_CASE("reproduce --list names every table") {
   for (const std::string& name : scenarios::shipped("tables")) CHECK(outcome.out.find(name) != std::string::npos);
 }
 
+TEST_CASE("SC21's figure 6: a pipeline idles (n - d) / b' of what it works") {
+  const json rows = table("sc21-fig6")["rows"];
+  CHECK(rows.size() == 24);
+  for (const json& row : rows) {
+    INFO(row.dump());
+    const json& cell = row["cells"][0];
+    CHECK(std::abs(cell["predicted"].get<double>() - cell["published"].get<double>()) < 2);
+  }
+}
+
 TEST_CASE("SC21's figures have the shapes that the paper states") {
   const json figures = table("sc21-figures");
   CHECK(figures["curves"].size() == 11);

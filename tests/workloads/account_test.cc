@@ -84,6 +84,19 @@ TEST_CASE("what held a transfer up tells what its rank waited for before it was 
   CHECK(ran.booked(Category::host, 30) == Approx(8));
 }
 
+TEST_CASE("a kernel that the host held back until a message was there waited for the message") {
+  // The stage before sends at 16, until 18; the host launches at 19 a kernel that does not read the message.
+  Ran ran;
+  ran.add(kCompute, 0, Category::compute, 0, 10);
+  const auto message = ran.add(kTransfer, 3, Category::pipeline_comm, 16, 18, {}, 0);
+  ran.add(kCompute, 0, Category::compute, 19, 30);
+  CHECK(ran.booked(Category::host, 30) == Approx(9));
+  ran.program.host_waits[message] = 1;
+  CHECK(ran.booked(Category::bubble, 30) == Approx(6));
+  CHECK(ran.booked(Category::pipeline_comm, 30) == Approx(2));
+  CHECK(ran.booked(Category::host, 30) == Approx(1));
+}
+
 TEST_CASE("a collective of a message that is late is the bubble that the message leaves") {
   // The stage before sends at 16, until 18; the all-gather of what came takes until 20: 6 of bubble, 2 and 2 of
   // communication.

@@ -33,6 +33,11 @@ const std::vector<PublishedFigure>& published_figures() {
        [](Report r, Report) { return r.rates.hardware_tflops_per_gpu; }},
       {"aggregate_pflops", "PFLOP/s", "PFLOP/s", [](Report r, Report) { return r.rates.aggregate_pflops; }},
       {"mfu_pct", "%", "MFU, %", [](Report r, Report) { return r.rates.mfu_pct; }},
+      {"bubble_pct", "%", "bubble over work, %",
+       [](Report r, Report) {
+         const auto of = [&](workloads::Category c) { return r.breakdown_s[static_cast<std::size_t>(c)]; };
+         return 100 * of(workloads::Category::bubble) / of(workloads::Category::compute);
+       }},
       {"gpu_w", "W", "a GPU, W", [](Report r, Report) { return r.energy.gpu_w(); }},
       {"node_w", "W", "a node, W", [](Report r, Report) { return r.energy.node_w(); }},
       {"node_dc_w", "W", "a node behind its supplies, W",

@@ -1,6 +1,7 @@
 // The compute stream's timeline, gap by gap (docs/breakdown.svg draws it). While a kernel runs, time is compute (or
 // optimizer), and what a slow GPU takes beyond that is the slow GPU's. A gap is what the operation behind it waited
-// for: the transfer that ended last. Going back from that end,
+// for: the transfer that ended last, its own or one that the host waited for before it launched more. Going back from
+// that end,
 //  - while the transfer moves, the gap is its communication;
 //  - while this rank is there and others are not, it waits for them: other stages leave a bubble, the ranks beside it
 //    (of the same stage) are partners waited for;
@@ -148,15 +149,23 @@ TimeByCategory account(const RankRecord& rank, sim::SimTime begin, sim::SimTime 
   const sim::Program& program = *rank.program;
   Ledger ledger(rank, gaps);
   std::int64_t clock = begin.value();
-  std::uint32_t last = kNone;
+  std::uint32_t last = kNone, held = kNone;  // held: of the transfers that kept the host, the one that ended last
+  const auto later = [&](std::uint32_t a, std::uint32_t b) {
+    return b == kNone || (a != kNone && record.finish[a] > record.finish[b]) ? a : b;
+  };
   for (std::uint32_t op = 0; op < program.size(); ++op) {
     const std::int64_t start = record.start[op].value(), finish = record.finish[op].value();
     if (program.kind[op] == sim::OpKind::transfer) {
-      if (last == kNone || finish > record.finish[last].value()) last = op;
+      last = later(op, last);
+      if (program.host_waits[op] != 0) held = later(op, held);
       continue;
     }
     if (finish <= begin.value()) continue;  // a micro-batch fetched ahead of the window
-    if (start > clock) ledger.book_gap(ledger.last_transfer(program.waits_of(op), clock), clock, start);
+    if (start > clock) {
+      const bool kept = held != kNone && record.finish[held].value() > clock;
+      const std::uint32_t awaited = ledger.last_transfer(program.waits_of(op), clock);
+      ledger.book_gap(kept ? later(held, awaited) : awaited, clock, start);
+    }
     book_kernels(rank, op, tensor_wait, ledger);
     clock = std::max(clock, finish);
   }
