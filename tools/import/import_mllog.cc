@@ -1,8 +1,9 @@
 // `orrery import mllog`: the result log of an MLPerf training run (lines that hold ":::MLLOG {json}",
 // mlcommons/logging) as a measured record for validate and fit. The step's time is that of the logged statistics
 // (tracked_stats. train_step_time), else the median over blocks of the time from block_start to block_stop over the
-// steps between. Left out: the layout, which the log does not say (--set parallelism...), evaluations, runs of other
-// benchmarks.
+// steps between, else what the rate over the run says, evaluations and all. A log that is cut down to its statistics
+// names no benchmark: a rate alone is taken as GPT-3's tokens a second, and said so. Left out: the layout, which the
+// log does not say (--set parallelism...), evaluations, runs of other benchmarks.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,6 +15,7 @@
 #include <sstream>
 
 #include "sim/error.h"
+#include "sim/real.h"
 #include "sim/text_file.h"
 #include "tools/import/import.h"
 #include "tools/import/known_devices.h"
@@ -23,6 +25,7 @@ namespace orrery::tools {
 
 using nlohmann::json;
 using sim::Place;
+using sim::real;
 using sim::UserError;
 
 namespace {
@@ -43,6 +46,8 @@ struct Log {
   std::set<std::string> keys;                            // all that are logged
   std::vector<double> step_times;                        // as logged, seconds
   std::vector<double> block_steps;                       // of blocks, seconds per step
+  std::vector<double> rates;                             // over a run: sequences a second, GPT-3's tokens
+  std::vector<double> epochs;                            // seconds of all steps and evaluations
 };
 
 double number_of(const json& value, double fallback) { return value.is_number() ? value.get<double>() : fallback; }
@@ -55,14 +60,12 @@ double metadata_of(const json& event, const char* key) {
   return count == metadata->end() ? -1 : number_of(*count, -1);
 }
 
-/// The time of a step that statistics state, whatever they call it, or how many sequences a second; 0: neither.
-double step_time_of(const json& statistics, double global) {
+/// The time of a step that statistics state, whatever they call it; 0: none.
+double step_time_of(const json& statistics) {
   for (const char* key : {"train_step_time", "train_step_timing in s", "train_step_timing", "step_time"}) {
     if (const auto found = statistics.find(key); found != statistics.end()) return number_of(*found, 0);
   }
-  const auto rate = statistics.find("throughput");
-  const double sequences = rate == statistics.end() ? 0 : number_of(*rate, 0);
-  return sequences > 0 ? global / sequences : 0;
+  return 0;
 }
 
 class LogReader {
@@ -106,7 +109,14 @@ class LogReader {
     if (key == "global_batch_size") global_ = number_of(value, 0);
     if (key == "max_sequence_length") seq_ = number_of(value, 0);
     if (key == "tracked_stats" && value.is_object()) {
-      if (const double step = step_time_of(value, global_); step > 0) log_.step_times.push_back(step);
+      if (const double step = step_time_of(value); step > 0) log_.step_times.push_back(step);
+      const auto add = [&](const char* name, std::vector<double>& to) {
+        const auto found = value.find(name);
+        const double said = found == value.end() ? 0 : number_of(*found, 0);
+        if (said > 0 && said < 1e15) to.push_back(said);
+      };
+      add("throughput", log_.rates);
+      add("train_epoch_timing", log_.epochs);
     }
     if (key == "block_start") {
       begun_s_ = time_s;
@@ -274,6 +284,53 @@ void remark_on_keys(const Log& log, Draft& draft) {
   if (!unknown.empty()) draft.ignored(fmt::format("{}", fmt::join(unknown, ", ")), "not known to orrery");
 }
 
+/// Of a step of `global` sequences, and where it is from.
+double take_step(const Log& log, Draft& draft, const std::string& benchmark, double sequence, double global) {
+  const auto say = [&](const std::string& text) { draft.assumed("measured.iteration_s", text); };
+  if (!log.step_times.empty()) {
+    const double step = median(log.step_times);
+    say(fmt::format("the median of {} logged steps", log.step_times.size()));
+    const double block = log.block_steps.empty() ? step : median(log.block_steps);
+    if (block > 1.2 * step || step > 1.2 * block)
+      say(fmt::format("blocks say {:.4g} s, logged steps {:.4g} s", block, step));
+    return step;
+  }
+  if (!log.block_steps.empty()) {
+    say(fmt::format("the median of {} blocks", log.block_steps.size()));
+    return median(log.block_steps);
+  }
+  const bool tokens = benchmark == "gpt3";
+  say(fmt::format("as the logged rate of {:.10g} {} a second has it, evaluations and all", median(log.rates),
+                  tokens ? "tokens" : "sequences"));
+  return global * (tokens ? sequence : 1) / median(log.rates);
+}
+
+/// Statistics alone, of a log that names no benchmark: its rate, how long it ran, and so its tokens.
+Draft statistics_alone(const Log& log, const std::string& file) {
+  Draft draft(fmt::format("{} (MLPerf, statistics alone)", std::filesystem::path(file).filename().string()),
+              {file, 1, 1});
+  const double rate = median(log.rates);
+  draft.set("id", fmt::format("mlperf-{}", std::filesystem::path(file).stem().string()));
+  draft.set("source", std::string("MLPerf Training, statistics of a log"));
+  draft.set("cluster.device", std::string("h100-sxm-80gb"));
+  draft.set("cluster.gpus", std::int64_t{8});
+  draft.set("model", std::string("gpt3-175b"));
+  draft.set("batch.global", std::int64_t{8});
+  draft.set("batch.micro", std::int64_t{1});
+  draft.set("measured.tokens_per_s", fmt::format("{:.10g}", rate));
+  draft.first(
+      "names no benchmark, machine, batch or layout: --set model=NAME, cluster.device=NAME, cluster.gpus=N, "
+      "batch.global=N, parallelism.tensor=N...");
+  draft.assumed("model", "gpt3-175b, whose logs count tokens; 8 GPUs and 8 sequences stand for what is not said");
+  draft.assumed("measured.tokens_per_s", fmt::format("{:.10g}, the logged throughput, evaluations and all", rate));
+  if (!log.epochs.empty()) {
+    const double seconds = median(log.epochs);
+    draft.assumed("train_epoch_timing", fmt::format("{:.6g} s ({:.4g} minutes), at that rate {:.5g} tokens", seconds,
+                                                    seconds / 60, rate * seconds));
+  }
+  return draft;
+}
+
 }  // namespace
 
 Draft import_mllog(const std::string& file, const std::vector<std::string>& sets) {
@@ -292,6 +349,7 @@ Draft import_mllog(const std::string& file, const std::vector<std::string>& sets
     return static_cast<std::int64_t>(value);
   };
   const std::string benchmark = text_of("submission_benchmark");
+  if (benchmark.empty() && !log.rates.empty()) return statistics_alone(log, file);
   const auto model = models().find(benchmark);
   if (model == models().end()) {
     std::vector<std::string> names;
@@ -299,7 +357,7 @@ Draft import_mllog(const std::string& file, const std::vector<std::string>& sets
     throw UserError({file, 1, 1}, "submission_benchmark",
                     fmt::format("got \"{}\", expected one of {}", benchmark, fmt::join(names, ", ")));
   }
-  if (log.step_times.empty() && log.block_steps.empty())
+  if (log.step_times.empty() && log.block_steps.empty() && log.rates.empty())
     throw UserError({file, 1, 1}, "block_stop", "says nowhere how many samples a block took, nor tracked_stats a step");
   Draft draft(fmt::format("{} (MLPerf)", std::filesystem::path(file).filename().string()), {file, 1, 1});
   draft.set("id", fmt::format("mlperf-{}-{}", benchmark, std::filesystem::path(file).stem().string()));
@@ -315,15 +373,8 @@ Draft import_mllog(const std::string& file, const std::vector<std::string>& sets
   take_adapter(log, draft, benchmark);
   draft.assumed("parallelism, batch.micro, precision, software",
                 "the log does not say them: one GPU a replica is taken; --set parallelism.tensor=...");
-  const bool logged = !log.step_times.empty();
-  draft.set("measured.iteration_s", fmt::format("{:.6g}", median(logged ? log.step_times : log.block_steps)));
-  draft.assumed("measured.iteration_s", logged ? fmt::format("the median of {} logged steps", log.step_times.size())
-                                               : fmt::format("the median of {} blocks", log.block_steps.size()));
-  if (logged && !log.block_steps.empty()) {
-    const double step = median(log.step_times), block = median(log.block_steps);
-    if (block > 1.2 * step || step > 1.2 * block)
-      draft.assumed("measured.iteration_s", fmt::format("blocks say {:.4g} s, logged steps {:.4g} s", block, step));
-  }
+  const double sequence = log.values.contains("max_sequence_length") ? real(count_of("max_sequence_length")) : 2048;
+  draft.set("measured.iteration_s", fmt::format("{:.6g}", take_step(log, draft, benchmark, sequence, real(global))));
   remark_on_keys(log, draft);
   return draft;
 }

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <ostream>
 
@@ -64,12 +65,25 @@ std::pair<double, std::string> state_bytes(workloads::Sharding sharding, double 
 void add_states(const scenarios::Scenario& scenario, const workloads::StepReport& report, std::vector<Formula>& out) {
   const workloads::Job& job = scenario.job;
   if (report.memory.stages.empty() || job.model.experts.any()) return;
-  double counted = 0;
-  for (const workloads::StageMemory& stage : report.memory.stages)
-    counted += stage.parameters + stage.gradients + stage.optimizer + stage.parts.accumulators;
-  const auto [bytes, text] = state_bytes(job.parallelism.sharding, real(job.shard_ranks()));
-  out.push_back({"states of a model replica", text, bytes * workloads::parameter_count(job.model),
-                 counted * real(job.parallelism.tensor), "B"});
+  const double all = workloads::parameter_count(job.model), d = real(job.shard_ranks());
+  double weights = 0, gradients = 0, moments = 0;  // of a tensor rank of every stage
+  for (const workloads::StageMemory& stage : report.memory.stages) {
+    weights += stage.parameters;
+    gradients += stage.gradients + stage.parts.accumulators;
+    moments += stage.optimizer;
+  }
+  const double ranks = real(job.parallelism.tensor);
+  const auto [bytes, text] = state_bytes(job.parallelism.sharding, d);
+  Formula states{"states of a model replica", text, bytes * all, (weights + gradients + moments) * ranks, "B"};
+  const bool shares = job.parallelism.sharding >= workloads::Sharding::gradients;
+  states.note = fmt::format("Counted, in bytes a parameter: weights {:.3g}, gradients {:.3g}, optimizer {:.3g}.",
+                            weights * ranks / all, gradients * ranks / all, moments * ranks / all);
+  if (shares && gradients * ranks / all > 4 * 2 / d)
+    states.note += fmt::format(
+        " The formula shares gradients out among {} ranks, 2 bytes each; what runs adds micro-batches up in buffers "
+        "that are whole until their reduction.",
+        job.shard_ranks());
+  out.push_back(std::move(states));
 }
 
 std::string value_text(const Formula& formula, double value) {
@@ -90,6 +104,8 @@ std::vector<Formula> formulas_of(const scenarios::Scenario& scenario, const work
                  workloads::model_flops(job.model, job.batch.global), "FLOP"});
   add_states(scenario, report, out);
   if (job.training.tokens > 0) {
+    out.push_back({"steps of the training", "T / (B s)", job.training.tokens / tokens,
+                   std::ceil(job.training.tokens / tokens), ""});
     const bool again = job.method.recompute == workloads::Recompute::full;
     const double achieved = 1e12 * (again ? report.rates.hardware_tflops_per_gpu : report.rates.model_tflops_per_gpu);
     out.push_back({"time to train", again ? "8 T P / n X" : "6 T P / n X",
@@ -108,6 +124,9 @@ void write_formulas(std::ostream& out, const std::vector<Formula>& formulas) {
   }
   out << "\nFormulas\n";
   table.write(out);
+  for (const Formula& f : formulas) {
+    if (!f.note.empty()) out << wrapped(fmt::format("{}: {}", f.name, f.note), "", "  ");
+  }
 }
 
 nlohmann::ordered_json formulas_json(const std::vector<Formula>& formulas) {
@@ -118,6 +137,7 @@ nlohmann::ordered_json formulas_json(const std::vector<Formula>& formulas) {
                     {"by_formula", f.by_formula},
                     {"counted", f.counted},
                     {"unit", f.unit}});
+    if (!f.note.empty()) json.back()["note"] = f.note;
   }
   return json;
 }
