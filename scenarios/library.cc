@@ -328,6 +328,8 @@ Resolved resolve(const Shelf& shelf, const Settings& reference) {
 Settings software_of(const Settings& scenario, const Settings& reference) {
   const Settings* finetune = scenario.find("finetune");
   if (finetune == nullptr || finetune->is_null()) return reference;
+  const Settings* kind = finetune->is_mapping() ? finetune->find("kind") : nullptr;
+  if (kind != nullptr && kind->is_scalar() && kind->text() == "full") return reference;
   const Settings other = resolve_software(reference).adapters;
   if (other.is_null()) return reference;
   if (!other.is_scalar()) other.expected("the name of a generation, or none");

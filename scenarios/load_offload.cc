@@ -39,7 +39,9 @@ void check_states(const Settings& states, bool mixed, const workloads::Paralleli
   if (mixed) refuse("nodes of several kinds", "nodes of one kind");
   if (layout.optimizer_post_validation)
     refuse("parallelism.optimizer_post_validation", "that false: no stage steps its optimizer apart");
-  if (optimizer == workloads::OptimizerKind::lamb) refuse("optimizer: lamb", "adam, sgd or adagrad");
+  using enum workloads::OptimizerKind;
+  if (optimizer != adam && optimizer != sgd && optimizer != adagrad && optimizer != lion)
+    refuse(fmt::format("optimizer: {}", name_of(optimizer)), "adam, sgd, adagrad or lion");
 }
 
 void say_states(Job& job) {

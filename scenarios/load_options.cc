@@ -212,8 +212,15 @@ void load_finetune(const Settings& document, Job& job) {
   const Settings* section = given(&document, "finetune");
   if (section == nullptr) return;
   if (!section->is_mapping()) section->expected("a mapping, as in {kind: lora, rank: 16}");
-  required(*section, "kind").as_choice({"lora"});
+  const std::string kind = required(*section, "kind").as_choice({"lora", "qlora", "full"});
+  if (kind == "full") {  // which is training as ever, of weights that somebody has trained before
+    for (const auto& [name, member] : section->members()) {
+      if (name != "kind") member.fail("has no meaning beside kind: full, which trains all weights");
+    }
+    return;
+  }
   workloads::Adapters& adapters = job.method.adapters;
+  if (kind == "qlora") adapters.frozen = workloads::Adapters::Frozen::nf4;
   adapters.rank = required(*section, "rank").as_int();
   const Settings* modules = given(section, "modules");
   adapters.on_mlp = modules != nullptr && modules->as_choice({"attention", "all"}) == "all";
@@ -225,12 +232,34 @@ void load_finetune(const Settings& document, Job& job) {
                                                          : "";
   if (!refused.empty())
     section->fail(fmt::format("got {}, expected a dense model whose attention and MLP follow each other", refused));
-  if (job.parallelism.sharding == workloads::Sharding::parameters)
-    fail_at(document, "parallelism.sharding", "got parameters, expected none, optimizer or gradients beside finetune");
+  if (kind == "qlora" && quantised)
+    section->find("kind")->fail(
+        fmt::format("got qlora with products in {}, expected bf16 or fp16, which 4 bits are made into",
+                    calibration::name_of(job.method.precision.matmul)));
   job.assumptions.push_back(fmt::format(
-      "finetune: frozen weights are held in {} alone, as the products read them; only the adapters have gradients{}.",
-      calibration::name_of(job.method.precision.matmul),
+      "finetune: frozen weights are held in {}; only the adapters have gradients{}.",
+      kind == "qlora"
+          ? std::string("4 bits and their scales (nf4), but embedding and head, and made into 16 for each product")
+          : fmt::format("{} alone, as the products read them", calibration::name_of(job.method.precision.matmul)),
       adapters.fp8_activation_input ? "; the input of the MLP's activation is kept in fp8" : ""));
+}
+
+/// Muon's matrices have to be whole, and those of linear layers are all that it updates.
+void check_muon(const Settings& optimizer, Job& job) {
+  if (job.method.optimizer != workloads::OptimizerKind::muon) return;
+  const auto refuse = [&](const char* with, const char* expected) {
+    optimizer.fail(fmt::format("got muon with {}, expected {}", with, expected));
+  };
+  if (job.parallelism.sharding == workloads::Sharding::parameters)
+    refuse("parallelism.sharding: parameters, which cuts every matrix over all ranks",
+           "parallelism.sharding: none, optimizer or gradients, or another optimizer");
+  if (job.method.adapters.any()) refuse("finetune", "another optimizer for adapters");
+  if (job.model.recommender.any()) refuse("a recommender", "adagrad, adam or sgd");
+  job.assumptions.emplace_back(
+      "optimizer: muon makes updates of a stage's matrices orthogonal in bf16, five iterations each, tensor ranks "
+      "those "
+      "of their own parts; ranks that share out states do so for their share, for which gradients of matrices that end "
+      "in another rank's share are not gathered; adam updates embeddings, head, norms and biases.");
 }
 
 }  // namespace
@@ -238,7 +267,7 @@ void load_finetune(const Settings& document, Job& job) {
 void load_options(const Settings& document, Job& job) {
   load_precision(document, job);
   const std::vector<std::string> recomputes{"none", "selective", "full"}, attentions{"flash", "unfused", "math"};
-  const std::vector<std::string> optimizers{"adam", "lamb", "sgd", "adagrad"};
+  const std::vector<std::string> optimizers = workloads::optimizer_names();
   load_recompute(document, recomputes, job);
   // math is PyTorch's name for unfused attention.
   const std::size_t attention =
@@ -253,6 +282,7 @@ void load_options(const Settings& document, Job& job) {
     const std::string word = optimizer->as_choice(optimizers);
     job.method.optimizer = static_cast<workloads::OptimizerKind>(std::find(optimizers.begin(), optimizers.end(), word) -
                                                                  optimizers.begin());
+    check_muon(*optimizer, job);
   } else {
     assume(job, "optimizer", "adam", "the usual one");
   }

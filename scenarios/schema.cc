@@ -7,6 +7,7 @@
 
 #include "calibration/kernel.h"
 #include "calibration/keys.h"
+#include "scenarios/schema_finetune.h"
 #include "scenarios/schema_mixture.h"
 #include "scenarios/schema_offload.h"
 #include "scenarios/schema_power.h"
@@ -485,24 +486,6 @@ Rows option_keys() {
        {},
        "Exchanges of experts, beside the computation of another micro-batch: on one stage, or with interleaved_1f1b."},
       {"overlap.parameters", "boolean", "", kBySoftware, {}, "The parameter all-gather, beside the forward pass."},
-      {"optimizer", "choice", "", "adam", {"adam", "lamb", "sgd", "adagrad"}, "Optimizer: its states and its kernels."},
-      {"finetune", "mapping", "", "-", {}, "Adapters are trained beside frozen weights, which have no gradients."},
-      {"finetune.kind", "choice", "", "", {"lora"}, "Low-rank adapters (arXiv 2106.09685)."},
-      {"finetune.rank", "integer", "elements", "", {}, "Inner width of an adapter.", {"1", "65536"}},
-      {"finetune.modules",
-       "choice",
-       "",
-       "attention",
-       {"attention", "all"},
-       "Beside which products adapters stand: those of attention, or those of the MLP too."},
-      {"finetune.fp8_activation_input",
-       "boolean",
-       "",
-       "true where products are of a type with scales",
-       {},
-       "The input of the MLP's activation is kept in fp8 for the backward pass, as MLPerf's submissions of LoRA do "
-       "(FP8_ACT=1)."},
-      {"finetune.dropout", "number", "", "0", {}, "Dropout of an adapter's input.", {"0", "0.99"}},
       {"software",
        "name",
        "",
@@ -762,6 +745,7 @@ std::vector<Key> all_keys() {
   add(batch_keys());
   add(offload_keys());
   add(option_keys());
+  add(finetune_keys());
   add(expert_keys());
   add(table_keys());
   add(situation_keys());

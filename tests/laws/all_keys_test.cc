@@ -163,7 +163,7 @@ std::string parallelism_section(const RankCut& cut, Draw& draw) {
     if (draw.chance(30)) out.set("expert_tensor", draw.of<std::int64_t>({1, 2, 4}));
   }
   out.set("schedule", cut.schedule);
-  const std::string sharding = draw.text({"none", "optimizer", "gradients", cut.tuned ? "optimizer" : "parameters"});
+  const std::string sharding = draw.text({"none", "optimizer", "gradients", "parameters"});
   if (draw.chance(85)) out.set("sharding", sharding);
   if (sharding != "none" && draw.chance(35)) {
     const std::int64_t copies = std::gcd(cut.data * cut.context, draw.of<std::int64_t>({2, 3, 4}));
@@ -248,7 +248,8 @@ std::string other_sections(const RankCut& cut, Draw& draw) {
   std::string text;
   if (draw.chance(60)) text += "precision: " + draw.text({"bf16", "bf16", "fp16", "fp8", "fp8-blockwise"}) + "\n";
   if (draw.chance(30)) text += "attention: " + draw.text({"flash", cut.context > 1 ? "flash" : "unfused"}) + "\n";
-  if (draw.chance(30)) text += "optimizer: " + draw.text({"adam", "lamb", "sgd"}) + "\n";
+  if (draw.chance(30))
+    text += "optimizer: " + draw.text({"adam", "lamb", "sgd", "muon", "adamw_8bit", "adafactor", "lion"}) + "\n";
   if (draw.chance(70)) text += "software: " + draw.of(scenarios::shipped("software")) + "\n";
   if (draw.chance(60)) {
     Section overlap("overlap");
@@ -258,7 +259,7 @@ std::string other_sections(const RankCut& cut, Draw& draw) {
   }
   if (cut.tuned) {
     Section tuned("finetune");
-    tuned.set("kind", "lora");
+    tuned.set("kind", draw.text({"lora", "lora", "qlora"}));
     tuned.set("rank", draw.of<std::int64_t>({8, 16, 32}));
     if (draw.chance(60)) tuned.set("modules", draw.text({"attention", "all"}));
     if (draw.chance(30)) tuned.set("dropout", "0.1");

@@ -303,6 +303,20 @@ TEST_CASE("config.json of 2026: counts as their cards state them") {
         Approx(230e9).epsilon(0.02));
 }
 
+TEST_CASE("statistics of an MLPerf log by themselves: rate, time and tokens") {
+  const Folder folder;
+  const std::string log =
+      ":::MLLOG {\"key\": \"tracked_stats\", \"value\": {\"throughput\": 5154997.27}}\n"
+      ":::MLLOG {\"key\": \"tracked_stats\", \"value\": {\"train_epoch_timing\": 234.938}}\n";
+  const tools::Draft draft = tools::import_mllog(folder.write("two.log", log), {});
+  CHECK(draft.document().find_path("measured.tokens_per_s")->as_number() == Approx(5154997.27));
+  CHECK(draft.document().find_path("model")->text() == "gpt3-175b");
+  // 5154997.27 tokens/s for 234.938 s, which are 3.9156 minutes.
+  const std::string remarks = remarks_of(draft);
+  CHECK(remarks.find("234.938 s (3.916 minutes), at that rate 1.2111e+09 tokens") != std::string::npos);
+  CHECK(remarks.find("names no benchmark") != std::string::npos);
+}
+
 TEST_CASE("logs of MLPerf: tokens in epoch_count, adapters by rank, a layout that is asked for") {
   const Folder folder;
   const auto event = [](std::int64_t ms, const std::string& key, const std::string& value,
@@ -325,6 +339,11 @@ TEST_CASE("logs of MLPerf: tokens in epoch_count, adapters by rank, a layout tha
   };
   CHECK(step(gpt3) == "10");
   CHECK(step(gpt3 + event(2000, "tracked_stats", "{\"train_step_timing in s\": 9.5}")) == "9.5");
+  // A rate counts GPT-3's tokens; steps that are logged say more.
+  const std::string rate = event(3000, "tracked_stats", "{\"throughput\": 1048576}");
+  const std::string head = gpt3.substr(0, gpt3.find(":::MLLOG {\"time_ms\": 1000"));
+  CHECK(step(head + rate) == "4");
+  CHECK(step(gpt3 + rate) == "10");
   const std::string few = event(1, "submission_benchmark", "\"llama31_8b\"") +
                           event(1, "submission_platform", "\"4xNVIDIA DGX B200\"") +
                           event(1, "global_batch_size", "16") + event(1, "zzz_unheard_of", "3") +

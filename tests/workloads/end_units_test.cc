@@ -124,7 +124,7 @@ TEST_CASE("states in the type of the weights take 4 bytes a parameter, and a ste
   // A weight and two moments read and written, a gradient read, in 16 bit.
   const Job job = small_job(states("true"));
   const auto kernels = optimizer_kernels(job.method.optimizer, job.method.precision, job.software.optimizer,
-                                         job.machine.device, 1e6, 1e6);
+                                         job.machine.device, {1e6, 1e6});
   CHECK(kernels.back().bytes == 14e6);
 }
 

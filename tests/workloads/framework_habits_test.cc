@@ -52,7 +52,7 @@ std::vector<double> matrices(const Job& job) {
   std::vector<double> elements;
   const Network network = network_of(job);
   for (const Weights& weights : network.layer(1).weights)
-    if (weights.matrix) elements.push_back(weights.elements);
+    if (weights.is_matrix()) elements.push_back(weights.elements);
   return elements;
 }
 

@@ -126,7 +126,7 @@ TEST_CASE("an optimizer that is not fused passes over its states once per operat
   const Job job = tests::small_job({"software.fused_optimizer=false"});
   const double updated = 1e9;
   const auto kernels = optimizer_kernels(job.method.optimizer, job.method.precision, job.software.optimizer,
-                                         job.machine.device, updated, updated);
+                                         job.machine.device, {updated, updated});
   double seconds = 0;
   for (std::size_t i = 1; i < kernels.size(); ++i) seconds += sim::to_seconds(kernels[i].time);
   const double floor = sim::to_seconds(job.machine.device.streaming(Streaming::accumulate, 0));

@@ -66,7 +66,7 @@ TEST_CASE("fp16 gradients are unscaled, and weights copied, in passes of their o
                                       std::string("software.separate_gradient_passes=") + e.passes});
     double bytes = 0;
     for (const Kernel& kernel : optimizer_kernels(job.method.optimizer, job.method.precision, job.software.optimizer,
-                                                  job.machine.device, 1e9, 1e9))
+                                                  job.machine.device, {1e9, 1e9}))
       bytes += kernel.name == "clear gradients" ? 0 : kernel.bytes;
     INFO(e.precision << ' ' << e.passes);
     CHECK(bytes == Approx(1e9 * e.bytes));

@@ -9,6 +9,7 @@
 #include "scenarios/scenario.h"
 #include "sim/error.h"
 #include "tools/import/import.h"
+#include "tools/import/known_optimizers.h"
 #include "tools/import/sections.h"
 
 namespace orrery::tools {
@@ -160,10 +161,7 @@ Draft import_deepspeed(const std::string& file, std::int64_t gpus, const std::ve
   take_sharding(config, draft);
   take_batch(config, draft, gpus / tensor);
   take_precision(config, draft);
-  const std::string optimizer = config.word({"optimizer.type"}, "AdamW");
-  draft.set("optimizer", std::string(optimizer == "SGD"                            ? "sgd"
-                                     : optimizer.find("Lamb") != std::string::npos ? "lamb"
-                                                                                   : "adam"));
+  take_optimizer(config.word({"optimizer.type"}, "AdamW"), draft);
   if (config.find("activation_checkpointing") != nullptr) {
     draft.set("recompute", std::string("full"));
     draft.assumed("recompute", "full: activation_checkpointing says how, the training script whether");

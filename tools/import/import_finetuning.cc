@@ -12,6 +12,7 @@
 #include "scenarios/scenario.h"
 #include "sim/error.h"
 #include "tools/import/import.h"
+#include "tools/import/known_optimizers.h"
 #include "tools/import/known_recipes.h"
 #include "tools/import/sections.h"
 
@@ -95,17 +96,17 @@ void take_adapter_of(Sections& config, Draft& draft, const TrainerKeys& keys) {
   if (method != "full" && method != "lora" && method != "qlora" && method != "none")
     config.find(keys.method)->fail(fmt::format("got {}, expected lora, qlora or full", method));
   if (method == "full" || method == "none") return;
-  draft.set("finetune.kind", std::string("lora"));
+  draft.set("finetune.kind", std::string(four ? "qlora" : "lora"));
   draft.set("finetune.rank", config.count({keys.rank}, keys.usual_rank));
   const Settings* modules = config.any({keys.all_modules, "lora_target_modules"});
   const bool all =
       modules == nullptr || modules->is_sequence() || modules->text() == "all" || modules->text() == "true";
   if (all) draft.apply("finetune.modules=all");
-  if (four || eight)
-    draft.first(fmt::format(
-        "{}: frozen weights of {} bits are simulated in 16: their memory is {} times as much here, and what "
-        "makes 16 bits of them is not counted",
-        four ? "load_in_4bit" : "load_in_8bit", four ? 4 : 8, four ? 4 : 2));
+  if (eight)
+    draft.first(
+        "load_in_8bit: frozen weights of 8 bits are simulated in 16: their memory is twice as much here, and what "
+        "makes "
+        "16 bits of them is not counted");
 }
 
 void take_trainer_sharding(Sections& config, Draft& draft) {
@@ -127,20 +128,9 @@ void take_trainer_sharding(Sections& config, Draft& draft) {
                   fmt::format("{}, by the name of {}; orrery import deepspeed reads that file", kind, deepspeed));
     if (contains(deepspeed, "offload") || contains(deepspeed, "cpu")) draft.set("offload.optimizer", true);
   }
-  if (kind == "parameters" && draft.has("finetune")) {
-    kind = "gradients";
-    draft.first("sharded weights beside adapters are not modelled: here every GPU holds all of the frozen weights");
-  }
   draft.set("parallelism.sharding", kind);
   draft.set("software", std::string(deepspeed.empty() ? "accelerate-2026" : "deepspeed-2026"));
   draft.assumed("software", deepspeed.empty() ? "accelerate-2026" : "deepspeed-2026");
-}
-
-void take_trainer_optimizer(Sections& config, Draft& draft) {
-  const std::string name = config.word({"optimizer", "optim"}, "adamw_torch");
-  draft.set("optimizer", std::string(contains(name, "sgd") ? "sgd" : contains(name, "lamb") ? "lamb" : "adam"));
-  if (!contains(name, "sgd") && !contains(name, "lamb") && (!contains(name, "adam") || contains(name, "8bit")))
-    draft.first(fmt::format("optimizer {}: simulated as adam with states in fp32, which are larger", name));
 }
 
 /// Keys of data, files, schedules and logs.
@@ -245,7 +235,7 @@ Draft import_trainer(const std::string& file, const TrainerKeys& keys, const cha
   const Settings* flash = config.find(keys.flash);
   if (flash != nullptr && flash->is_scalar() && flash->text() != "false" && flash->text() != "disabled")
     draft.set("attention", std::string("flash"));
-  take_trainer_optimizer(config, draft);
+  take_optimizer(config.word({"optimizer", "optim"}, "adamw_torch"), draft);
   config.remark_on_the_rest(draft, kNoWork, "changes no work of a step that is modelled");
   return draft;
 }

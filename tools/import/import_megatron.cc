@@ -16,6 +16,7 @@
 
 #include "scenarios/library.h"
 #include "tools/import/import.h"
+#include "tools/import/known_optimizers.h"
 #include "tools/import/launch_ways.h"
 #include "tools/import/megatron_flags.h"
 #include "workloads/schedules/schedule.h"
@@ -627,8 +628,7 @@ void take_work(Launch& launch, Draft& draft) {
     draft.set("attention", std::string("flash"));
   }
   const std::optional<Settings> optimizer = launch.value("optimizer");
-  draft.set("optimizer", optimizer ? optimizer->as_choice({"adam", "sgd"}) : "adam");
-
+  take_optimizer(optimizer ? optimizer->as_choice({"adam", "sgd", "muon", "dist_muon", "lion"}) : "adam", draft);
   take_offload(launch, draft);
 
   const Settings& batch = draft.document().at("batch");

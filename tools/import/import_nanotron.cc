@@ -8,6 +8,7 @@
 #include "scenarios/scenario.h"
 #include "sim/error.h"
 #include "tools/import/import.h"
+#include "tools/import/known_optimizers.h"
 #include "tools/import/sections.h"
 #include "workloads/schedules/schedule.h"
 
@@ -118,9 +119,7 @@ Draft import_nanotron(const std::string& file) {
   draft.set("precision.gradients",
             std::string(config.flag({"optimizer.accumulate_grad_in_fp32"}, true) ? "fp32" : "bf16"));
   draft.set("recompute", std::string(config.flag({"parallelism.recompute_layer"}, false) ? "full" : "none"));
-  const std::string optimizer = config.word({"optimizer.optimizer_factory.name"}, "adamW");
-  draft.set("optimizer", std::string(optimizer == "sgd" ? "sgd" : "adam"));
-  if (optimizer != "sgd" && optimizer != "adamW") draft.first("optimizer " + optimizer + ": simulated as adam");
+  take_optimizer(config.word({"optimizer.optimizer_factory.name"}, "adamW"), draft);
   draft.set("software", std::string("nanotron-2025"));
   draft.assumed("software", "nanotron-2025; --set software=NAME for another");
   const std::int64_t iterations = config.count({"tokens.train_steps"}, 0, -1);

@@ -12,6 +12,7 @@
 #include <set>
 
 #include "tools/import/import.h"
+#include "tools/import/known_optimizers.h"
 #include "workloads/schedules/schedule.h"
 
 namespace orrery::tools {
@@ -192,7 +193,7 @@ void take_layout(Section& model, Section& trainer, Draft& draft) {
             std::string(optimizer.find("distributed") != std::string::npos || optimizer == "mcore_distributed_optim"
                             ? "optimizer"
                             : "none"));
-  draft.set("optimizer", std::string(optimizer.find("sgd") != std::string::npos ? "sgd" : "adam"));
+  take_optimizer(optimizer, draft);
   draft.set("overlap.tensor", model.flag("ub_tp_comm_overlap"));
   draft.set("overlap.pipeline", model.flag("overlap_p2p_comm") && chunks > 1);
 }

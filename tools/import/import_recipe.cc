@@ -13,6 +13,7 @@
 #include "scenarios/scenario.h"
 #include "tools/import/import.h"
 #include "tools/import/known_devices.h"
+#include "tools/import/known_optimizers.h"
 #include "tools/import/known_recipes.h"
 #include "tools/import/megatron_flags.h"
 #include "tools/import/python_recipe.h"
@@ -447,9 +448,7 @@ void take_recipe_training(Sections& config, Draft& draft, const Recipe& recipe) 
   } else if (adapter != nullptr && adapter->is_scalar() && adapter->text() == "lora") {
     draft.apply("finetune={kind: lora, rank: 32, modules: all}");
   }
-  const std::string optimizer = config.word({"optimizer.optimizer", "optim.config.optimizer"}, "adam");
-  draft.set("optimizer", std::string(optimizer == "sgd" ? "sgd" : "adam"));
-  if (optimizer != "sgd" && optimizer != "adam") draft.ignored("optimizer " + optimizer, "simulated as adam");
+  take_optimizer(config.word({"optimizer.optimizer", "optim.config.optimizer"}, "adam"), draft);
   take_recipe_offload(config, draft);
   if (const std::string graphs = config.word({recipe.sizes() + ".cuda_graph_impl"}, "none"); graphs != "none")
     draft.ignored("cuda_graph_impl " + graphs, "--set software.features=[cuda-graphs] says as much");

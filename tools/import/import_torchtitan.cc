@@ -10,6 +10,7 @@
 
 #include "sim/error.h"
 #include "tools/import/import.h"
+#include "tools/import/known_optimizers.h"
 #include "tools/import/sections.h"
 
 namespace orrery::tools {
@@ -169,8 +170,7 @@ void take_work(Sections& config, Draft& draft) {
         "without it, so that the real step is slower");
   }
   draft.assumed("software", "torchtitan-2025.06; --set software=NAME for another release");
-  const std::string optimizer = config.word({"optimizer.name"}, "AdamW");
-  draft.set("optimizer", std::string(optimizer == "SGD" ? "sgd" : "adam"));
+  take_optimizer(config.word({"optimizer.name"}, "AdamW"), draft);
 }
 
 }  // namespace

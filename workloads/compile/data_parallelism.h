@@ -51,10 +51,13 @@ struct DataParallelism {
     double parameter = 2;
     double fetched = 2;    // of a parameter on its way to a pass: as held, or a byte with its share of a scale
     double exchanged = 4;  // of a gradient on its way from a pass: as added up, or half a byte likewise
+    double ends = 1;       // of a parameter of embedding or head, over one of a block
   } bytes;
   calibration::BucketPolicy buckets;  // by weight only where a pass tells weights apart
   calibration::FetchStyle fetches;
 
+  /// Frozen weights have no gradients, and come out of a step as they were.
+  bool is_frozen() const { return held == HeldPart::frozen; }
   bool shards() const { return sharding != calibration::Sharding::none; }
   bool shards_parameters() const { return sharding == calibration::Sharding::parameters && replicas > 1; }
   /// Passes go to fewer ranks than share out a state, or in other types than these are held in.

@@ -21,7 +21,7 @@ CollectiveCost owner_reductions(double parameters, const Layer* layer, double gr
   double left = parameters;
   if (layer != nullptr) {
     for (const Weights& weights : layer->weights) {
-      if (!weights.matrix) continue;
+      if (!weights.is_matrix()) continue;
       add(weights.elements);
       left -= weights.elements;
     }
@@ -78,7 +78,8 @@ std::uint32_t DataTransfers::gather(double bytes, std::span<const std::uint32_t>
   if (is_alone(group) && !host_.copies().states.parameters) return kNoTransfer;
   const std::vector<std::uint32_t> after = with_host(bytes / data_.bytes.fetched, group, waits);
   if (is_alone(group)) return after.front();
-  const char* what = backward ? "parameters, backward" : "parameters, forward";
+  const char* what = data_.is_frozen() ? (backward ? "frozen parameters, backward" : "frozen parameters, forward")
+                                       : (backward ? "parameters, backward" : "parameters, forward");
   return writer_.transfer(transfer(CollectiveOp::all_gather, bytes, what, group), after);
 }
 

@@ -22,8 +22,7 @@ HostCopies::Widths host_widths(OptimizerKind optimizer, const Precision& precisi
   const bool follow = style.states_follow_weights, own = follow || precision.activations == calibration::DataType::fp32;
   const double master = follow ? element : 4;
   const double moment = follow ? element : style.moments_16bit ? 2 : 4;
-  const bool one = optimizer == OptimizerKind::sgd || optimizer == OptimizerKind::adagrad;
-  const double moments = (one ? 1 : 2) * moment;
+  const double moments = optimizer == OptimizerKind::sgd ? moment : state_bytes(optimizer, precision, style).of_others;
   HostCopies::Widths bytes;
   bytes.gradient = master;
   bytes.sum = element;
@@ -43,10 +42,10 @@ HostCopies::Widths host_widths(OptimizerKind optimizer, const Precision& precisi
 
 std::vector<Kernel> device_update(OptimizerKind optimizer, const Precision& precision,
                                   const calibration::OptimizerStyle& style, const HostCopies& host,
-                                  const calibration::DeviceProfile& device, double parameters, double updated) {
+                                  const calibration::DeviceProfile& device, UpdatedWeights weights) {
   const double share = 1 - host.states.optimizer;
-  std::vector<Kernel> kernels =
-      optimizer_kernels(optimizer, precision, style, device, parameters, host.any() ? share * updated : updated);
+  if (host.any()) weights.updated *= share;
+  std::vector<Kernel> kernels = optimizer_kernels(optimizer, precision, style, device, weights);
   if (host.any() && share <= 0)
     kernels.resize(style.clears_gradients ? 1 : 0);  // gradients are cleared, where they were added up
   return kernels;

@@ -56,7 +56,7 @@ HostCopies::Widths host_widths(OptimizerKind optimizer, const Precision& precisi
 /// Kernels of the update on a rank's device: of optimizer_kernels() those for what does not lie with the host.
 std::vector<Kernel> device_update(OptimizerKind optimizer, const Precision& precision,
                                   const calibration::OptimizerStyle& style, const HostCopies& host,
-                                  const calibration::DeviceProfile& device, double parameters, double updated);
+                                  const calibration::DeviceProfile& device, UpdatedWeights weights);
 
 /// Writes copies and updates into a program, where it stands. All arguments must stay valid.
 class HostLane {

@@ -127,6 +127,8 @@ double LayerSplit::parameters_of(std::int64_t layer, HeldPart which) const {
       return experts[at];
     case HeldPart::trained:
       return trained[at];
+    case HeldPart::frozen:
+      return held[at] - trained[at];
   }
   return 0;
 }

@@ -9,9 +9,9 @@
 
 namespace orrery::workloads {
 
-/// Which of a layer's parameters: routed experts are held by other ranks than the rest; those that are trained, where
-/// others are frozen.
-enum class HeldPart : std::uint8_t { all, but_experts, experts, trained };
+/// Which of a layer's parameters: routed experts are held by other ranks than the rest; those that are trained, and
+/// those that are frozen.
+enum class HeldPart : std::uint8_t { all, but_experts, experts, trained, frozen };
 
 /// A network cut into the chunks of a pipeline's stages.
 struct LayerSplit {

@@ -49,8 +49,8 @@ class StageCompiler {
         passes_(std::move(parts), stage_, library, writer, data_),
         end_(inputs.update, stage_, prices, library, writer) {
     data_.emplace_back(inputs.data, stage_, prices, library, writer, inputs.update.host, inputs.workload.new_weights);
-    if (inputs.expert_data)
-      data_.emplace_back(*inputs.expert_data, stage_, prices, library, writer, inputs.update.host,
+    if (inputs.data_apart)
+      data_.emplace_back(*inputs.data_apart, stage_, prices, library, writer, inputs.update.host,
                          inputs.workload.new_weights);
   }
 

@@ -17,8 +17,8 @@ struct ProgramInputs {
   ChunkMap map;
   PassCosts passes;
   DataParallelism data;
-  /// Of routed experts, where the model has any.
-  std::optional<DataParallelism> expert_data;
+  /// Of what goes another way than the rest: routed experts, or beside adapters frozen weights that are shared out.
+  std::optional<DataParallelism> data_apart;
   MessageStyle messages;
   UpdateStyle update;
   /// Bytes of the largest magnitudes of a block that a pass in fp8 ends by reducing over tensor- and data-parallel

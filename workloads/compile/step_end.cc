@@ -2,35 +2,59 @@
 #include "workloads/compile/step_end.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 namespace orrery::workloads {
+
+void add_weights(const StageLayout& stage, const DataParallelism& data, OptimizerKind optimizer,
+                 UpdatedWeights& weights) {
+  const double held = stage.parameters(data.held), shares = data.shares();
+  weights.held += held;
+  weights.updated += held / shares;
+  if (!takes_matrices(optimizer)) return;
+  const auto add = [&](const Weights& of) {
+    weights.matrices += of.elements / shares;
+    const auto same = [&](const SizedMatrices& m) { return m.rows == of.rows() && m.columns == of.columns; };
+    auto found = std::find_if(weights.sizes.begin(), weights.sizes.end(), same);
+    if (found == weights.sizes.end()) found = weights.sizes.insert(found, {of.rows(), of.columns, 0});
+    found->number += of.copies / shares;
+  };
+  for (std::int64_t chunk = 0; chunk < stage.chunks(); ++chunk) {
+    const LayerRange& range = stage.range(chunk);
+    for (std::int64_t i = range.begin; i < range.end; ++i) {
+      for (const Weights& of : stage.split.network.layer(i).weights) {
+        const bool here = data.held == HeldPart::all || of.expert == (data.held == HeldPart::experts);
+        if (here && of.is_matrix() && !of.frozen) add(of);
+      }
+    }
+  }
+}
 
 void StepEnd::write(DataStreams& data) {
   writer_.end_passes();
   writer_.settle();
   for (DataStream& stream : data) stream.chunks.reduce_rest();
-  double parameters = 0, updated = 0;
+  UpdatedWeights weights;
   for (DataStream& stream : data) {
     stream.transfers.await_reductions();
-    const double held = stage_.parameters(stream.data.held);
-    parameters += held;
-    updated += held / stream.data.shares();
+    if (!stream.data.is_frozen()) add_weights(stage_, stream.data, style_.optimizer, weights);
   }
   const DataParallelism& whole = data.front().data;
   reduce_tied_embedding(whole);
-  if (!style_.host.adds_up) norm_kernel(updated * whole.bytes.gradient);
+  if (!style_.host.adds_up) norm_kernel(weights.updated * whole.bytes.gradient);
   reduce_norm();
-  update(data, parameters, updated);
+  update(data, std::move(weights));
   for (DataStream& stream : data) {
     stream.chunks.gather_rest();
     if (stream.data.by_weight.on) stream.weights.gather_rest();
-    stream.transfers.gather_new(stage_.parameters(stream.data.held));
+    if (!stream.data.is_frozen()) stream.transfers.gather_new(stage_.parameters(stream.data.held));
   }
 }
 
 /// What the device updates, and beside it the host: piece by piece a layer is one.
-void StepEnd::update(DataStreams& data, double parameters, double updated) {
+void StepEnd::update(DataStreams& data, UpdatedWeights weights) {
+  const double updated = weights.updated;
   const HostCopies& host = style_.host;
   HostLane lane(host, library_, writer_);
   const std::int64_t pieces = host.states.overlaps ? std::max<std::int64_t>(1, stage_.blocks()) : 1;
@@ -43,9 +67,9 @@ void StepEnd::update(DataStreams& data, double parameters, double updated) {
     left.insert(left.end(), ready.begin(), ready.end());
   }
   if (host.any() && !host.in_backward) lane.send_gradients(updated, pieces);
-  const double cleared = host.any() && host.in_backward ? 0 : parameters;
+  if (host.any() && host.in_backward) weights.held = 0;  // no gradients to clear
   writer_.compute(library_.compute(device_update(style_.optimizer, style_.precision, style_.kernels, host,
-                                                 prices_.device, cleared, updated),
+                                                 prices_.device, std::move(weights)),
                                    -1),
                   Category::optimizer);
   if (host.any()) writer_.next_waits_for(lane.update(updated, pieces, left));

@@ -20,6 +20,10 @@ struct UpdateStyle {
   HostCopies host;         // of what lies in the host's memory
 };
 
+/// Adds the parameters of a stage that `data` holds, and this rank's share of them.
+void add_weights(const StageLayout& stage, const DataParallelism& data, OptimizerKind optimizer,
+                 UpdatedWeights& weights);
+
 /// Writes the end of a step behind the passes of its stage. Refers to its arguments.
 class StepEnd {
  public:
@@ -33,7 +37,7 @@ class StepEnd {
   void reduce_tied_embedding(const DataParallelism& data);
   void reduce_norm();
   void norm_kernel(double gradient_bytes);
-  void update(DataStreams& data, double parameters, double updated);
+  void update(DataStreams& data, UpdatedWeights weights);
 
   const UpdateStyle& style_;
   const StageLayout& stage_;

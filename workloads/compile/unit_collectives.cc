@@ -28,7 +28,7 @@ void UnitCollectives::begin(const Pass& pass, const PassTemplate& passes, const 
   range_ = stage_.range(pass.chunk);
   turn_ = turn;
   turn_.gathers = turn.gathers && pass.kind != PassKind::weight_gradient;  // the gradient of weights needs no weights
-  turn_.reduces = turn.reduces && ends_microbatch(pass.kind);
+  turn_.reduces = turn.reduces && ends_microbatch(pass.kind) && !data_.is_frozen();
   const std::int64_t blocks = std::max<std::int64_t>(1, stage_.blocks(range_));
   covered_ = covered_share({stage_.split.parameters(range_, data_.held), blocks, turn_.gathers, turn_.reduces},
                            compute_seconds(passes.of(pass.kind)), data_, prices_);
@@ -41,7 +41,7 @@ void UnitCollectives::begin(const Pass& pass, const PassTemplate& passes, const 
     if (stage_.split.is_block(range_.begin + place))
       units_.push_back({static_cast<std::int32_t>(place), held, kNone});
     else
-      ends += held;
+      ends += held * data_.bytes.ends;
   }
   if (units_.empty()) units_.push_back({-1, 0, kNone});
   units_.front().parameters += ends;

@@ -50,8 +50,11 @@ class UnitCollectives {
     double parameters;
     std::uint32_t gather;
   };
-  /// A layer without experts.
-  bool is_empty(const Unit& unit) const { return data_.held == HeldPart::experts && unit.parameters == 0; }
+  /// A layer without experts, or without adapters.
+  bool is_empty(const Unit& unit) const {
+    const bool part = data_.held == HeldPart::experts || data_.held == HeldPart::trained;
+    return part && unit.parameters == 0;
+  }
   void gather(std::size_t i);
   void reduce(std::size_t i);
 

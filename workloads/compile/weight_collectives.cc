@@ -10,12 +10,12 @@ namespace orrery::workloads {
 namespace {
 double sum_of(std::span<const Weights> weights, bool matrices) {
   double sum = 0;
-  for (const Weights& w : weights) sum += w.matrix == matrices ? w.elements : 0;
+  for (const Weights& w : weights) sum += w.is_matrix() == matrices ? w.elements : 0;
   return sum;
 }
 std::int64_t tensors_of(std::span<const Weights> weights, bool matrices) {
   std::int64_t sum = 0;
-  for (const Weights& w : weights) sum += w.matrix == matrices ? w.tensors : 0;
+  for (const Weights& w : weights) sum += w.is_matrix() == matrices ? w.tensors : 0;
   return sum;
 }
 }  // namespace
@@ -167,7 +167,9 @@ void WeightCollectives::gather_rest() {
     for (std::int64_t i = range.begin; i < range.end; ++i) {
       const Layer& one = stage_.split.network.layer(i);
       if (one.kind == LayerKind::embedding) continue;
-      const auto small = [&](const Weights& w) { return !w.matrix && (one.kind == LayerKind::block || w.final_norm); };
+      const auto small = [&](const Weights& w) {
+        return !w.is_matrix() && (one.kind == LayerKind::block || w.final_norm);
+      };
       for (const Weights& w : one.weights) {
         elements += small(w) ? w.elements : 0;
         tensors += small(w) ? w.tensors : 0;

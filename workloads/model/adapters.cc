@@ -59,8 +59,8 @@ class AdapterWriter {
   }
 
   void weigh(Layer& layer) const {
-    layer.weights.push_back({"adapter down", real(rows_of_down()) * real(in_), true});
-    layer.weights.push_back({"adapter up", real(out_) * real(adapters_.rank), true});
+    layer.weights.push_back({"adapter down", real(rows_of_down()) * real(in_), real(in_)});
+    layer.weights.push_back({"adapter up", real(out_) * real(adapters_.rank), real(adapters_.rank)});
   }
 
  private:
@@ -117,6 +117,29 @@ bool adapted(const LinearOp& op, const Adapters& adapters) {
   return false;
 }
 
+/// Ahead of every product, forward and backward, its weights are made from 4 bits (bitsandbytes,
+/// autograd/_functions.py, MatMul4Bit).
+void dequantise(Layer& layer, double held, double element) {
+  std::vector<LayerOp> ops;
+  double largest = 0;
+  for (LayerOp& op : layer.ops) {
+    double weights = 0;
+    if (const auto* linear = std::get_if<LinearOp>(&op)) {
+      for (const MatMul& product : linear->products) weights += real(product.out) * real(product.in);
+    }
+    const auto stream = [&](const char* name, Direction direction) {
+      ops.push_back(StreamingOp{name, Streaming::copy, weights, held + element, direction});
+    };
+    if (weights > 0) stream("dequantise weights", Direction::forward);
+    ops.push_back(std::move(op));
+    if (weights > 0) stream("dequantise weights backward", Direction::backward);
+    largest = std::max(largest, weights);
+  }
+  layer.ops = std::move(ops);
+  for (const std::int32_t half : {kAttention, kFeedForward})
+    layer.working.push_back({"dequantised weights", largest, element, half});
+}
+
 void freeze(Layer& layer) {
   for (LayerOp& op : layer.ops) {
     if (auto* linear = std::get_if<LinearOp>(&op)) {
@@ -162,10 +185,22 @@ void add_adapters(Layer& layer, const LayerWriter& writer) {
 void adapt(Network& network, const LayerWriter& writer) {
   for (Layer& layer : network.kinds) {
     freeze(layer);
+    const Computation& computation = writer.computation();
+    if (layer.kind == LayerKind::block && computation.adapters.frozen == Adapters::Frozen::nf4)
+      dequantise(layer, frozen_bytes(computation.adapters, computation.precision).blocks, writer.element());
     if (layer.kind == LayerKind::embedding) end_backward_at(layer);
     if (layer.kind == LayerKind::block) add_adapters(layer, writer);
   }
   network.tied_elements = 0;  // there is no gradient to add up
+}
+
+FrozenBytes frozen_bytes(const Adapters& adapters, const Precision& precision) {
+  const double element = calibration::bytes_of(precision.activations);
+  const double read =
+      calibration::is_quantised(precision.matmul) ? calibration::operand_bytes(precision.matmul) : element;
+  if (adapters.frozen == Adapters::Frozen::as_read) return {read, read};
+  // Four bits, a scale of eight for 64 of them and one of fp32 for 256 scales (arXiv 2305.14314, section 3).
+  return {0.5 + 1.0 / 64 + 4.0 / (64 * 256), element};
 }
 
 double adapter_parameters(const Model& model, const Adapters& adapters, std::int64_t tensor) {

@@ -16,6 +16,12 @@ namespace orrery::workloads {
 /// columns, whose partial sums are reduced, and B is whole.
 void adapt(Network& network, const LayerWriter& sizes);
 
+/// Bytes of a frozen weight as it is held: of a linear layer in a block, and of embedding and head.
+struct FrozenBytes {
+  double blocks = 2, ends = 2;
+};
+FrozenBytes frozen_bytes(const Adapters& adapters, const Precision& precision);
+
 /// Parameters (elements) of the adapters of one layer on one rank, by a formula of its own.
 double adapter_parameters(const Model& model, const Adapters& adapters, std::int64_t tensor);
 

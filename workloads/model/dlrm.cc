@@ -67,7 +67,7 @@ class RecommenderWriter {
   }
   void linear(const char* name, std::int64_t out, std::int64_t in) {
     layer_.ops.push_back(LinearOp{{MatMul{name, out, in, samples_, type_}}});
-    layer_.weights.push_back({name, real(out) * real(in) + real(out), true});
+    layer_.weights.push_back({name, real(out) * real(in) + real(out), real(in)});
     layer_.kept.push_back({name, real(samples_) * real(in), e_, 0});
   }
   void mlp(const char* name, std::int64_t in, const std::vector<std::int64_t>& widths) {
@@ -79,7 +79,7 @@ class RecommenderWriter {
   /// A sample meets the rows that it looks up. `apart`: no other rank holds them.
   void weigh(const char* name, const TableLoad& load, bool apart) {
     const double met = load.elements > 0 ? std::fmin(1, of_width(load.lookups) / load.elements) : 1;
-    layer_.weights.push_back({name, load.elements, false, false, apart, met});
+    layer_.weights.push_back({name, load.elements, 0, false, apart, met});
   }
   void sort_keys(double keys, Direction direction);
   void updates(const TableShards& shards, double samples, double lookups);

@@ -190,7 +190,7 @@ Layer head_layer(LayerWriter& writer) {
                    {"input gradient", sizes.hidden, e, kProducts},
                    {"weight gradient", real(sizes.vocab) * real(sizes.width), writer.own_gradient(), kProducts, true}};
   layer.between = {{"linear input and logit gradient", outside + logits, e}};
-  layer.weights = {{"final norm", real(model.norm_parameters()) / real(sizes.tensor_in), false, true}};
+  layer.weights = {{"final norm", real(model.norm_parameters()) / real(sizes.tensor_in), 0, true}};
   layer.weights.front().tensors = static_cast<std::int32_t>(model.norm_parameters() / model.hidden);
   // Tied weights: where one stage has both ends the head is the embedding; else the last stage holds a copy.
   if (!model.tied_embeddings || !computation.ends_on_one_stage)

@@ -482,23 +482,24 @@ void ExpertHalf::keep(Layer& layer) const {
 void ExpertHalf::weigh(Layer& layer) const {
   const double h = real(m_.hidden), f = real(x_.ffn), copies = real(x_.copies), up = real(gates());
   const double met = real(m_.experts.top_k) / real(m_.experts.count);
-  const auto routed = [&](const char* name, double elements, bool matrix) {
-    Weights weights{name, copies * elements, matrix};
+  const auto routed = [&](const char* name, double elements, double columns) {
+    Weights weights{name, copies * elements, columns};
+    weights.copies = copies;
     weights.expert = true;
     weights.active = met;
     layer.weights.push_back(weights);
   };
-  layer.weights.push_back({"router", real(m_.experts.count) * h, true});
-  routed("expert up", up * f * h, true);
-  routed("expert down", f * h, true);
+  layer.weights.push_back({"router", real(m_.experts.count) * h, h});
+  routed("expert up", up * f * h, h);
+  routed("expert down", f * h, f);
   if (w_.has_biases()) {
     layer.weights.push_back({"router bias", real(m_.experts.count)});
-    routed("expert up bias", up * f, false);
-    routed("expert down bias", h, false);
+    routed("expert up bias", up * f, 0);
+    routed("expert down bias", h, 0);
   }
   if (shares()) {
-    layer.weights.push_back({"shared up", up * real(shared_width_) * h, true});
-    layer.weights.push_back({"shared down", real(shared_width_) * h, true});
+    layer.weights.push_back({"shared up", up * real(shared_width_) * h, h});
+    layer.weights.push_back({"shared down", real(shared_width_) * h, real(shared_width_)});
     if (m_.experts.shared_gate) layer.weights.push_back({"shared gate", h});
   }
   layer.weights.push_back({"mlp norms", real(m_.norm_parameters()) * (m_.post_norm ? 2 : 1)});

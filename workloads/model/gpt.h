@@ -61,6 +61,9 @@ struct Adapters {
   /// The input of the MLP's activation is kept for the backward pass in fp8 (Megatron-Core,
   /// activation_func_fp8_input_store).
   bool fp8_activation_input = false;
+  /// How frozen weights of linear layers are held: as their products read them, or in 4 bits, from which they are made
+  /// anew for every product (QLoRA, arXiv 2305.14314).
+  enum class Frozen : std::uint8_t { as_read, nf4 } frozen = Frozen::as_read;
   bool any() const { return rank > 0; }
   bool operator==(const Adapters&) const = default;
 };

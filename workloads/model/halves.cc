@@ -276,13 +276,13 @@ void AttentionHalf::keep(Layer& layer) const {
 void AttentionHalf::weigh(Layer& layer) const {
   const double t = z_.parts(), h = real(z_.width), q = real(m_.attention_width()), kv = real(m_.kv_width());
   if (style_.linear.queries.separate) {
-    layer.weights.push_back({"query", q * h / t, true});
-    layer.weights.push_back({"key", kv * h / t, true});
-    layer.weights.push_back({"value", kv * h / t, true});
+    layer.weights.push_back({"query", q * h / t, h});
+    layer.weights.push_back({"key", kv * h / t, h});
+    layer.weights.push_back({"value", kv * h / t, h});
   } else {
-    layer.weights.push_back({"qkv", (q + 2 * kv) * h / t, true});
+    layer.weights.push_back({"qkv", (q + 2 * kv) * h / t, h});
   }
-  layer.weights.push_back({"attention projection", q * h / t, true});
+  layer.weights.push_back({"attention projection", q * h / t, q / t});
   if (m_.biases != Biases::none) layer.weights.push_back({"qkv bias", (q + 2 * kv) / t});
   if (w_.has_biases()) layer.weights.push_back({"attention projection bias", h});
   layer.weights.push_back(norm_weights("attention norms", m_, z_));
@@ -412,8 +412,8 @@ void FeedForwardHalf::keep(Layer& layer, Reads reads) const {
 
 void FeedForwardHalf::weigh(Layer& layer) const {
   const double t = z_.parts(), h = real(z_.width), f = real(m_.mlp.hidden), up = m_.mlp.gated ? 2 : 1;
-  layer.weights.push_back({"mlp up", up * f * h / t, true});
-  layer.weights.push_back({"mlp down", f * h / t, true});
+  layer.weights.push_back({"mlp up", up * f * h / t, h});
+  layer.weights.push_back({"mlp down", f * h / t, f / t});
   if (w_.has_biases()) {
     layer.weights.push_back({"mlp up bias", up * f / t});
     layer.weights.push_back({"mlp down bias", h});

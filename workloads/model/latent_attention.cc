@@ -122,14 +122,15 @@ void LatentAttentionHalf::weigh(Layer& layer) const {
   const double h = real(m_.hidden), q = real(heads_) * real(latent_.qk_dim());
   const double kv = real(heads_) * real(latent_.nope_dim + latent_.v_dim);
   if (latent_.q_rank > 0) {
-    layer.weights.push_back({"query down", real(latent_.q_rank) * h, true});
-    layer.weights.push_back({"query up", q * real(latent_.q_rank), true});
+    layer.weights.push_back({"query down", real(latent_.q_rank) * h, h});
+    layer.weights.push_back({"query up", q * real(latent_.q_rank), real(latent_.q_rank)});
   } else {
-    layer.weights.push_back({"query", q * h, true});
+    layer.weights.push_back({"query", q * h, h});
   }
-  layer.weights.push_back({"key and value down", real(latent_.kv_rank + latent_.rope_dim) * h, true});
-  layer.weights.push_back({"key and value up", kv * real(latent_.kv_rank), true});
-  layer.weights.push_back({"attention projection", real(heads_) * real(latent_.v_dim) * h, true});
+  layer.weights.push_back({"key and value down", real(latent_.kv_rank + latent_.rope_dim) * h, h});
+  layer.weights.push_back({"key and value up", kv * real(latent_.kv_rank), real(latent_.kv_rank)});
+  layer.weights.push_back(
+      {"attention projection", real(heads_) * real(latent_.v_dim) * h, real(heads_) * real(latent_.v_dim)});
   layer.weights.push_back({"attention norms", real(m_.norm_parameters())});
   layer.weights.push_back({"compressed norms", real(latent_.q_rank + latent_.kv_rank)});
 }

@@ -193,12 +193,16 @@ struct Between {
 struct Weights {
   const char* name;
   double elements;
-  bool matrix = false;       // of a linear layer: reduced by itself where gradients go weight by weight
+  double columns = 0;        // of a linear layer's matrices; 0: of none
   bool final_norm = false;   // which the usual counts of parameters leave out
   bool expert = false;       // of routed experts: held and reduced by expert groups
   double active = 1;         // share that one token meets
   bool frozen = false;       // has neither gradient nor optimizer state
   std::int32_t tensors = 1;  // that these are: a layer norm has two
+  double copies = 1;         // matrices of one size that these are: experts of this rank
+  /// Reduced by itself where gradients go weight by weight.
+  bool is_matrix() const { return columns > 0; }
+  double rows() const { return elements / (columns * copies); }
 };
 
 enum class LayerKind : std::uint8_t { embedding, block, head };

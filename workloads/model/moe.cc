@@ -93,7 +93,8 @@ Layer prediction(LayerWriter& writer, const BlockKind& kind) {
   const std::vector<LayerOp> behind = writer.take();
   layer.ops.insert(layer.ops.end(), behind.begin(), behind.end());
   layer.kept.push_back({"prediction's inputs", 4 * sizes.outside, e, kAttention});
-  layer.weights.push_back({"prediction projection", 2 * real(model.hidden) * real(model.hidden) / sizes.parts(), true});
+  layer.weights.push_back({"prediction projection", 2 * real(model.hidden) * real(model.hidden) / sizes.parts(),
+                           2 * real(model.hidden) / sizes.parts()});
   layer.weights.push_back({"prediction norms", 3 * real(model.norm_parameters())});
   return layer;
 }

@@ -1,7 +1,9 @@
 // The optimizer step, fused or one operation at a time. See optimizer_step.h.
 #include "workloads/model/optimizer_step.h"
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 
 namespace orrery::workloads {
 
@@ -48,11 +50,79 @@ std::vector<Kernel> unfused_optimizer(OptimizerKind optimizer, const Precision& 
   return kernels;
 }
 
+/// Adafactor's update, a tensor and an operation at a time (huggingface/transformers, src/transformers/optimization.py,
+/// Adafactor.step): bytes of a parameter. `weight`: read and written.
+constexpr double adafactor_bytes(double gradient, double weight) {
+  const double to_fp32 = gradient < 4 ? gradient + 4 : 0, squares = 8 + 8, sums = 4 + 4, factors = 4;
+  const double divides = 12, mean_square = 4, clips = 8, scales = 8, adds = 8 + weight;
+  return to_fp32 + squares + sums + factors + divides + mean_square + clips + scales + adds;
+}
+
+/// Muon's updates made orthogonal: five times X <- a X + (b A + c A^2) X with A = X X^T, over the shorter side
+/// (KellerJordan/Muon, muon.py, zeropower_via_newtonschulz5), in bf16; ahead of them X is scaled by its norm.
+void add_newton_schulz(const calibration::DeviceProfile& device, const std::vector<SizedMatrices>& sizes,
+                       std::vector<Kernel>& kernels) {
+  constexpr double kIterations = 5;
+  for (const SizedMatrices& of : sizes) {
+    const auto shorter = static_cast<std::int64_t>(std::llround(std::min(of.rows, of.columns)));
+    const auto longer = static_cast<std::int64_t>(std::llround(std::max(of.rows, of.columns)));
+    if (shorter == 0 || of.number == 0) continue;
+    const double m = static_cast<double>(shorter), n = static_cast<double>(longer);
+    const double scaling = of.number * m * n * (2 + 4);
+    kernels.push_back({"scale by norm", device.streaming(Streaming::accumulate, scaling), false, 0, scaling, {}});
+    const auto product = [&](const char* name, std::int64_t columns, std::int64_t inner) {
+      calibration::Gemm shape;
+      shape.dtype = calibration::DataType::bf16;
+      shape.m = shorter;
+      shape.n = columns;
+      shape.k = inner;
+      const double k = static_cast<double>(inner), wide = static_cast<double>(columns), times = kIterations * of.number;
+      const double bytes = 2 * (m * k + k * wide + m * wide);
+      Kernel kernel{name,          sim::scaled(device.gemm(shape), times),
+                    false,         times * 2 * m * wide * k,
+                    times * bytes, calibration::DataType::bf16};
+      kernel.launches = std::max<std::int64_t>(1, std::llround(times));
+      kernel.shape = {shape.m, shape.n, shape.k, 1};
+      kernels.push_back(std::move(kernel));
+    };
+    product("newton-schulz, X X^T", shorter, longer);
+    product("newton-schulz, A A", shorter, shorter);
+    product("newton-schulz, B X", longer, shorter);
+  }
+}
+
 }  // namespace
+
+bool takes_matrices(OptimizerKind optimizer) { return optimizer == OptimizerKind::muon; }
+
+StateBytes state_bytes(OptimizerKind optimizer, const Precision& precision, const calibration::OptimizerStyle& style) {
+  const bool follow = style.states_follow_weights;
+  const double moment = follow ? calibration::bytes_of(precision.activations) : style.moments_16bit ? 2 : 4;
+  switch (optimizer) {
+    case OptimizerKind::adam:
+    case OptimizerKind::lamb:
+      return {2 * moment, 2 * moment};
+    case OptimizerKind::sgd:  // PyTorch's has no momentum unless it is asked to; frameworks with fp32 copies ask it to
+      return follow ? StateBytes{} : StateBytes{moment, moment};
+    case OptimizerKind::adagrad:
+    case OptimizerKind::lion:
+      return {moment, moment};
+    case OptimizerKind::muon:
+      return {moment, 2 * moment};
+    case OptimizerKind::adamw_8bit: {  // a scale of fp32 for each block of 256 (bitsandbytes/optim/optimizer.py)
+      constexpr double kEach = 1 + 4.0 / 256;
+      return {2 * kEach, 2 * kEach};
+    }
+    case OptimizerKind::adafactor:
+      return {0, 0, 4};
+  }
+  return {};
+}
 
 std::vector<Kernel> optimizer_kernels(OptimizerKind optimizer, const Precision& precision,
                                       const calibration::OptimizerStyle& style,
-                                      const calibration::DeviceProfile& device, double parameters, double updated) {
+                                      const calibration::DeviceProfile& device, const UpdatedWeights& weights) {
+  const double updated = weights.updated;
   const double gradient = calibration::bytes_of(precision.gradients);
   // Weights that are trained in fp32 are updated where they lie: there is no copy to write.
   const bool follow = style.states_follow_weights;
@@ -65,8 +135,9 @@ std::vector<Kernel> optimizer_kernels(OptimizerKind optimizer, const Precision& 
   const auto add = [&](const char* name, Streaming kernel, double bytes) {
     kernels.push_back({name, device.streaming(kernel, bytes), false, 0, bytes, {}});
   };
-  if (style.clears_gradients) add("clear gradients", Streaming::copy, parameters * gradient);
-  if (!style.fused_optimizer) {
+  if (style.clears_gradients) add("clear gradients", Streaming::copy, weights.held * gradient);
+  const bool one_kernel = optimizer >= OptimizerKind::muon;  // their libraries' own, whatever the framework fuses
+  if (!style.fused_optimizer && !one_kernel) {
     for (Kernel& kernel : unfused_optimizer(optimizer, precision, device, updated))
       kernels.push_back(std::move(kernel));
     return kernels;
@@ -100,14 +171,36 @@ std::vector<Kernel> optimizer_kernels(OptimizerKind optimizer, const Precision& 
     case OptimizerKind::adagrad:  // a sum of squares where the other has momentum (Duchi et al., JMLR 12, 2011)
       add("adagrad", Streaming::optimizer, updated * (state + moment + read + written));
       break;
+    case OptimizerKind::lion:
+      add("lion", Streaming::optimizer, updated * (state + moment + read + written));
+      break;
+    case OptimizerKind::adamw_8bit:
+      add("adamw in 8 bits", Streaming::optimizer,
+          updated * (state + 2 * state_bytes(optimizer, precision, style).of_others + read + written));
+      break;
+    case OptimizerKind::adafactor:
+      add("adafactor", Streaming::accumulate, updated * (adafactor_bytes(read, state) + written));
+      break;
+    case OptimizerKind::muon: {
+      const double others = updated - weights.matrices;
+      add("momentum", Streaming::optimizer, weights.matrices * (moment + read + 2));  // and what is made orthogonal
+      add_newton_schulz(device, weights.sizes, kernels);
+      add("update", Streaming::optimizer, weights.matrices * (2 + state + written));
+      if (others > 0) add("adam", Streaming::optimizer, others * (state + 2 * moment + read + written));
+      break;
+    }
   }
   if (passes && copies) add("weights to 16 bit", Streaming::copy, updated * (4 + weight));
   return kernels;
 }
 
-std::string_view name_of(OptimizerKind optimizer) {
-  static constexpr std::array<std::string_view, 4> kNames{"adam", "lamb", "sgd", "adagrad"};
-  return kNames[static_cast<std::size_t>(optimizer)];
-}
+namespace {
+constexpr std::array<std::string_view, 8> kNames{"adam", "lamb",       "sgd",       "adagrad",
+                                                 "muon", "adamw_8bit", "adafactor", "lion"};
+}  // namespace
+
+std::string_view name_of(OptimizerKind optimizer) { return kNames[static_cast<std::size_t>(optimizer)]; }
+
+std::vector<std::string> optimizer_names() { return {kNames.begin(), kNames.end()}; }
 
 }  // namespace orrery::workloads

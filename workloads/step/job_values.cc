@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "workloads/compile/slowest.h"
+#include "workloads/model/adapters.h"
 
 namespace orrery::workloads {
 
@@ -68,7 +69,8 @@ DataParallelism data_parallelism_of(const Job& job) {
   data.bytes.exchanged = data.fetches.quantised_reductions ? 0.5 + kScale : data.bytes.gradient;
   data.buckets = job.software.buckets;
   const bool apart = tells_weights_apart(job.model, job.method);
-  data.by_weight.on = data.shards_parameters() && !data.goes_apart() && data.fetches.fetches_by_weight && apart;
+  data.by_weight.on = data.shards_parameters() && !data.goes_apart() && data.fetches.fetches_by_weight && apart &&
+                      !job.method.adapters.any();
   data.buckets.gradient_buckets_by_weight = data.buckets.gradient_buckets_by_weight && data.replicas > 1 &&
                                             data.overlaps_gradients && !data.by_unit && !job.method.adapters.any() &&
                                             apart;
@@ -103,6 +105,16 @@ std::optional<DataParallelism> expert_parallelism_of(DataParallelism data, const
   data.among.ranks = {data.owners, data.owners, 0};
   // Beside one replica of the rest those of experts may be several.
   settle_for_holders(job.software, job.parallelism, job.method.precision, job.microbatches(), data);
+  return data;
+}
+
+std::optional<DataParallelism> frozen_parallelism_of(DataParallelism data, const Method& method) {
+  if (!method.adapters.any() || !data.shards_parameters()) return {};
+  const FrozenBytes bytes = frozen_bytes(method.adapters, method.precision);
+  data.held = HeldPart::frozen;
+  data.bytes.parameter = data.bytes.fetched = bytes.blocks;
+  data.bytes.ends = bytes.ends / bytes.blocks;
+  data.fetches.quantised_fetches = false;  // they are held in few bits, or meant to be read as they are
   return data;
 }
 
@@ -190,9 +202,10 @@ ProgramInputs program_inputs_of(const Job& job, const Workload& workload) {
   inputs.update = {job.method.optimizer,  job.method.precision,
                    software.optimizer,    !job.parallelism.optimizer_post_validation,
                    job.ties_embeddings(), host_copies_of(job.method, software.optimizer, job.machine)};
-  inputs.expert_data = expert_parallelism_of(inputs.data, job);
+  inputs.data_apart = job.method.adapters.any() ? frozen_parallelism_of(inputs.data, job.method)
+                                                : expert_parallelism_of(inputs.data, job);
   inputs.slowest = slowest_of(pace_spread_of(job.machine, job.power), job.parallelism, job.microbatches());
-  const bool by_unit = inputs.data.by_unit || (inputs.expert_data && inputs.expert_data->by_unit);
+  const bool by_unit = inputs.data.by_unit || (inputs.data_apart && inputs.data_apart->by_unit);
   inputs.takes_turns = job.overlap.experts && job.model.experts.any() && !by_unit;
   constexpr double kScales = 12;  // of a block: four products, three fp8 tensors each
   const bool in_fp8 = job.method.precision.matmul == DataType::fp8;

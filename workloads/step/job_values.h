@@ -19,6 +19,9 @@ HostCopies host_copies_of(const Method& method, const calibration::OptimizerStyl
 /// `data` as it is of routed experts, which so many ranks hold alike, of which `owners` share out a state; nothing
 /// where the model has none.
 std::optional<DataParallelism> expert_parallelism_of(DataParallelism data, const Job& job);
+/// `data` as it is of frozen weights beside adapters, which are gathered for every pass and never reduced; nothing
+/// where every rank holds them all.
+std::optional<DataParallelism> frozen_parallelism_of(DataParallelism data, const Method& method);
 MessageStyle message_style_of(const Job& job);
 ProgramInputs program_inputs_of(const Job& job, const Workload& workload);
 /// Standard deviation of GPUs' pace, over the mean: the fleet's own and that of their temperatures, independent.

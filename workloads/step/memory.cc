@@ -20,6 +20,7 @@
 
 #include "sim/real.h"
 #include "workloads/compile/pipeline_messages.h"
+#include "workloads/model/adapters.h"
 #include "workloads/schedules/chunk_map.h"
 #include "workloads/step/step_passes.h"
 #include "workloads/step/waiting_blocks.h"
@@ -42,7 +43,7 @@ struct StateStyle {
   bool frees_end_unit = false;
   bool keeps_last_unit = false;
   bool states_follow_weights = false;
-  bool moments_16bit = false;
+  StateBytes moments = {};
   HostCopies host = {};
 
   bool reaches(Sharding level) const { return data.sharding >= level; }
@@ -75,13 +76,15 @@ struct StateStyle {
   bool has_units() const { return reaches(Sharding::parameters) && !data.by_weight.on; }
 };
 
-StageMemory model_states(const StateStyle& style, double parameters) {
-  const bool one = style.optimizer == OptimizerKind::sgd || style.optimizer == OptimizerKind::adagrad;
-  const double element = calibration::bytes_of(style.precision.activations);
-  const double state = style.states_follow_weights ? element : style.moments_16bit ? 2 : 4;
-  // PyTorch's SGD has no momentum unless it is asked to; frameworks with fp32 copies ask it to.
-  const bool stateless = style.optimizer == OptimizerKind::sgd && style.states_follow_weights;
-  const double moments = stateless ? 0 : one ? state : 2 * state;
+/// Parameters of a stage on one rank, in elements.
+struct StageParameters {
+  double all = 0, blocks = 0, largest_block = 0, ends = 0;  // ends: embedding and head
+  double largest_weight = 0;                                // of a block
+  double matrices = 0, sides = 0;  // in linear layers of blocks; rows and columns of all these matrices
+};
+
+StageMemory model_states(const StateStyle& style, const StageParameters& held) {
+  const double parameters = held.all, element = calibration::bytes_of(style.precision.activations);
   StageMemory m;
   m.parameters = parameters * element / style.weights_shared_by();
   if (style.data.among.ranks.secondary > 0)
@@ -92,7 +95,10 @@ StageMemory model_states(const StateStyle& style, double parameters) {
   const bool own = style.precision.activations == DataType::fp32 || style.states_follow_weights;
   const double master = own ? 0 : 4;
   const double updated = parameters / style.shared_by(Sharding::optimizer);
-  m.optimizer = parameters * (master + moments) / style.shared_by(Sharding::optimizer) * style.device_share();
+  const StateBytes& moments = style.moments;
+  const double apart = held.matrices * (moments.of_matrices - moments.of_others) + held.sides * moments.of_sides;
+  m.optimizer =
+      (parameters * (master + moments.of_others) + apart) / style.shared_by(Sharding::optimizer) * style.device_share();
   m.host = updated * style.host.states.optimizer * style.host.bytes.held;
   // FSDP's shards are fp32 from the start, gradients and all; where these are added up whole, they are in the type of
   // the reduction.
@@ -120,12 +126,10 @@ double spared_weight_bytes(const StateStyle& style, double parameters) {
   return calibration::bytes_of(style.precision.activations) * parameters;
 }
 
-/// Weights that are not trained, as the products read them: a quantised one is not kept in 16 bit too.
-StageMemory frozen_states(const Precision& precision, double parameters) {
+/// Weights that are not trained, as they are held: a quantised one is not kept in 16 bit too. `shared_by`: ranks.
+StageMemory frozen_states(const FrozenBytes& bytes, double blocks, double ends, double shared_by) {
   StageMemory m;
-  const bool quantised = calibration::is_quantised(precision.matmul);
-  m.parameters = parameters * (quantised ? calibration::operand_bytes(precision.matmul)
-                                         : calibration::bytes_of(precision.activations));
+  m.parameters = (blocks * bytes.blocks + ends * bytes.ends) / shared_by;
   return m;
 }
 
@@ -146,11 +150,6 @@ StageMemory sum_of(StageMemory a, const StageMemory& b) {
   return a;
 }
 
-/// Parameters of a stage on one rank, in elements.
-struct StageParameters {
-  double all = 0, blocks = 0, largest_block = 0, ends = 0;  // ends: embedding and head
-  double largest_weight = 0;                                // of a block
-};
 StageParameters parameters_of_stage(const StageLayout& stage, HeldPart which) {
   StageParameters sum;
   for (std::int64_t chunk = 0; chunk < stage.chunks(); ++chunk) {
@@ -160,8 +159,14 @@ StageParameters parameters_of_stage(const StageLayout& stage, HeldPart which) {
       const bool block = stage.split.is_block(i);
       (block ? sum.blocks : sum.ends) += held;
       if (block) sum.largest_block = std::max(sum.largest_block, held);
-      for (const Weights& w : stage.split.network.layer(i).weights)
-        sum.largest_weight = std::max(sum.largest_weight, block && w.matrix ? w.elements : 0);
+      for (const Weights& w : stage.split.network.layer(i).weights) {
+        if (!block || !w.is_matrix()) continue;
+        sum.largest_weight = std::max(sum.largest_weight, w.elements);
+        const bool here = which == HeldPart::all || w.expert == (which == HeldPart::experts);
+        if (!here || w.frozen) continue;
+        sum.matrices += w.elements;
+        sum.sides += w.copies * (w.rows() + w.columns);
+      }
       sum.all += held;
     }
   }
@@ -203,7 +208,7 @@ double gathered_bytes(const StateStyle& style, const StageParameters& held, bool
   }
   // The last block's unit goes with its backward pass; it is counted beside all of them.
   const double last = style.keeps_last_unit && has_head ? held.largest_block : 0;
-  return parameter * (last + (style.frees_end_unit && has_head ? 0 : held.ends));
+  return parameter * (last + (style.frees_end_unit && has_head ? 0 : held.ends * data.bytes.ends));
 }
 
 /// Free between tensors while the loss is at its fullest, which only the allocator holds.
@@ -228,9 +233,9 @@ UnitBytes unit_bytes(const StateStyle& style, const StageLayout& stage) {
   if (!style.has_units()) return units;
   const StageParameters held = parameters_of_stage(stage, style.data.held);
   const double parameter = style.data.bytes.parameter;
-  units.blocks = (style.data.overlaps_parameters ? 2 : 1) * parameter * held.largest_block +
-                 reducing_bytes(style, held.largest_block);
-  if (style.frees_end_unit && has_head(stage)) units.ends = parameter * held.ends;
+  units.blocks = (style.data.overlaps_parameters ? 2 : 1) * parameter * held.largest_block;
+  if (!style.data.is_frozen()) units.blocks += reducing_bytes(style, held.largest_block);
+  if (style.frees_end_unit && has_head(stage)) units.ends = parameter * held.ends * style.data.bytes.ends;
   units.ends_whole = true;
   return units;
 }
@@ -267,12 +272,17 @@ double message_bytes(const Parallelism& p, double element, bool overlaps, const 
 }
 
 /// What the optimizer step needs when all passes are over.
-double step_bytes(const StateStyle& style, double parameters) {
+double step_bytes(const StateStyle& style, const StageParameters& held) {
+  const double parameters = held.all;
   const double updated = style.device_share() * parameters / style.shared_by(Sharding::optimizer);
   double bytes = 0;
   if (!style.states_follow_weights && style.precision.accumulation != DataType::fp32)
     bytes += 4 * updated;                                            // gradients in fp32 for the update
   if (style.optimizer == OptimizerKind::lamb) bytes += 4 * updated;  // the update, before its norm is known
+  // A weight at a time: what is made orthogonal, its product with itself and its successor in bf16 beside the
+  // momentum's update; the gradient in fp32, its square and the update.
+  if (style.optimizer == OptimizerKind::muon) bytes += (4 + 3 * 2) * held.largest_weight;
+  if (style.optimizer == OptimizerKind::adafactor) bytes += 3 * 4 * std::max(held.largest_weight, held.ends);
   // A gather of all parameters by lists: this rank's part, a flat copy for each rank, and the library's of them all.
   if (style.data.fetches.collectives_by_list && style.data.sharding == Sharding::optimizer && style.data.owners > 1)
     bytes += style.data.bytes.parameter * (2 * parameters + updated);
@@ -375,9 +385,13 @@ namespace {
 /// Of all weights but experts', and of experts.
 struct StateStyles {
   StateStyle dense, experts;
+  std::optional<StateStyle> frozen;  // beside adapters, where their weights are shared out
 };
-StateStyles state_styles(const DataParallelism& data, const std::optional<DataParallelism>& of_experts,
-                         const Method& method, const calibration::Software& software, const Machine& machine) {
+struct DataApart {
+  std::optional<DataParallelism> experts, frozen;
+};
+StateStyles state_styles(const DataParallelism& data, const DataApart& apart, const Method& method,
+                         const calibration::Software& software, const Machine& machine) {
   const calibration::MemoryHabits& habits = software.memory;
   const StateStyle style{data,
                          method.precision,
@@ -389,11 +403,16 @@ StateStyles state_styles(const DataParallelism& data, const std::optional<DataPa
                          habits.frees_end_unit,
                          habits.keeps_last_unit,
                          software.optimizer.states_follow_weights,
-                         software.optimizer.moments_16bit,
+                         state_bytes(method.optimizer, method.precision, software.optimizer),
                          host_copies_of(method, software.optimizer, machine)};
   StateStyle experts = style;
-  experts.data = of_experts.value_or(data);
-  return {style, experts};
+  experts.data = apart.experts.value_or(data);
+  std::optional<StateStyle> frozen;
+  if (apart.frozen) {
+    frozen = style;
+    frozen->data = *apart.frozen;
+  }
+  return {style, experts, frozen};
 }
 
 /// Beyond this rank's share, which stays.
@@ -438,8 +457,8 @@ double messages_received(const StageLayout& stage) {
 std::vector<std::vector<PassBytes>> chunk_bytes(const Job& job, const LayerSplit& split) {
   const ChunkMap map = job.parallelism.chunk_map();
   const DataParallelism data = data_parallelism_of(job);
-  const StateStyles styles =
-      state_styles(data, expert_parallelism_of(data, job), job.method, job.software, job.machine);
+  const DataApart others{expert_parallelism_of(data, job), frozen_parallelism_of(data, job.method)};
+  const StateStyles styles = state_styles(data, others, job.method, job.software, job.machine);
   const calibration::MemoryHabits& habits = job.software.memory;
   const bool apart = styles.dense.data.held != HeldPart::trained && !job.model.recommender.any();
   const double output = habits.keeps_pipeline_outputs ? calibration::bytes_of(job.method.precision.activations) : 0;
@@ -450,6 +469,11 @@ std::vector<std::vector<PassBytes>> chunk_bytes(const Job& job, const LayerSplit
     const StageLayout here{split, map, stage};
     UnitBytes units = unit_bytes(styles.dense, here);
     if (apart && styles.experts.data.held == HeldPart::experts) units.blocks += unit_bytes(styles.experts, here).blocks;
+    if (styles.frozen) {
+      const UnitBytes frozen = unit_bytes(*styles.frozen, here);
+      units.blocks += frozen.blocks;
+      units.ends += frozen.ends;
+    }
     units.blocks += exchanged;
     stages.push_back(chunk_bytes(here, output, units));
   }
@@ -481,8 +505,8 @@ HostLead host_lead(const calibration::HostLaunches& launches, const calibration:
 std::vector<StageMemory> stage_memory(const Job& job, const LayerSplit& split) {
   const Parallelism& layout = job.parallelism;
   const DataParallelism data = data_parallelism_of(job);
-  const auto [style, of_experts] =
-      state_styles(data, expert_parallelism_of(data, job), job.method, job.software, job.machine);
+  const DataApart others{expert_parallelism_of(data, job), frozen_parallelism_of(data, job.method)};
+  const auto [style, of_experts, frozen] = state_styles(data, others, job.method, job.software, job.machine);
   const double element = calibration::bytes_of(job.method.precision.activations);
   const bool ties_ends = job.ties_embeddings();
   // Orders that are searched for the job's own times are walked as they are run, all of them.
@@ -505,9 +529,16 @@ std::vector<StageMemory> stage_memory(const Job& job, const LayerSplit& split) {
     const bool tables = job.model.recommender.any();
     const StageParameters apart = adapts ? StageParameters{} : parameters_of_stage(here, HeldPart::experts);
     const StageParameters experts = tables ? StageParameters{} : apart;
-    StageMemory m = sum_of(model_states(style, held.all), model_states(of_experts, experts.all));
+    StageMemory m = sum_of(model_states(style, held), model_states(of_experts, experts));
     if (tables) m = sum_of(m, table_states(job.model.recommender, apart.all));
-    if (adapts) m = sum_of(m, frozen_states(job.method.precision, here.parameters() - held.all));
+    const StageParameters still = adapts ? parameters_of_stage(here, HeldPart::frozen) : StageParameters{};
+    if (adapts)
+      m = sum_of(m, frozen_states(frozen_bytes(job.method.adapters, job.method.precision), still.blocks, still.ends,
+                                  frozen ? frozen->weights_shared_by() : 1));
+    if (frozen && data.among.ranks.secondary > 0)
+      m.parameters += frozen_states(frozen_bytes(job.method.adapters, job.method.precision), still.blocks, still.ends,
+                                    real(data.among.ranks.secondary))
+                          .parameters;
     if (!adapts) {  // adapters compute in 16 bit, and frozen weights are held in the type of the products
       m.parts.weight_copies = weight_copy_bytes(style, held.blocks) + weight_copy_bytes(of_experts, experts.blocks);
       m.parameters -= spared_weight_bytes(style, held.blocks) + spared_weight_bytes(of_experts, experts.blocks);
@@ -515,12 +546,13 @@ std::vector<StageMemory> stage_memory(const Job& job, const LayerSplit& split) {
     const bool head = has_head(here);
     m.parts.gathered =
         gathered_bytes(style, held, head) + (experts.all > 0 ? gathered_bytes(of_experts, experts, head) : 0);
+    if (frozen) m.parts.gathered += gathered_bytes(*frozen, still, head);
     m.parts.messages = message_bytes(layout, element, job.overlap.pipeline, job.software.layers, split.network, stage) +
                        messages_received(here) * real(job.microbatches()) *
                            received(job.software.memory, job.method.precision, split.network);
     const auto at = static_cast<std::size_t>(stage);
     const HighWater top = high_water(orders[at], chunks[at]);
-    const double step = step_bytes(style, held.all) + step_bytes(of_experts, experts.all) +
+    const double step = step_bytes(style, held) + step_bytes(of_experts, experts) +
                         inputs_left(here, job.software.memory, job.method.precision);
     settle(m, top, step, drops ? m.gradients : 0, exchanged);
     m.allocated = m.parameters + m.gradients + m.optimizer + m.activations + m.parts.accumulators +

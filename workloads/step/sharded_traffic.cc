@@ -13,6 +13,18 @@ using sim::real;
 constexpr double kScale = 4.0 / 2048;  // bytes of a scale over the elements of its block
 }  // namespace
 
+void add_frozen_rows(const CommGroup& among, const ShardedRanks& ranks, double bytes, double microbatches,
+                     TrafficRows& rows) {
+  const double passes = microbatches * real(ranks.replicas);
+  const CommGroup first = ranks.weights < ranks.owners ? CommGroup::weights : among;
+  rows.add(first, CollectiveOp::all_gather, "frozen parameters, forward", ranks.weights, bytes,
+           passes / real(ranks.weights), 1);
+  const bool second = ranks.secondary > 0;
+  const std::int64_t backward = second ? ranks.secondary : ranks.weights;
+  rows.add(second ? CommGroup::secondary_weights : first, CollectiveOp::all_gather, "frozen parameters, backward",
+           backward, bytes, passes / real(backward), 1);
+}
+
 void add_sharded_rows(const CommGroup& among, const CommGroup& across, const ShardedRanks& ranks,
                       const ShardedElements& elements, const calibration::FetchStyle& style,
                       const ShardedPasses& passes, TrafficRows& rows) {

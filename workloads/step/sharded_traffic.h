@@ -27,6 +27,11 @@ struct ShardedPasses {
   double gather = 1, reduce = 1;
 };
 
+/// Weights beside adapters, of so many bytes on all ranks that hold different ones: gathered for every pass, never
+/// reduced.
+void add_frozen_rows(const CommGroup& among, const ShardedRanks& ranks, double bytes, double microbatches,
+                     TrafficRows& rows);
+
 /// Groups: `among` all owners, `across` those of the same part.
 void add_sharded_rows(const CommGroup& among, const CommGroup& across, const ShardedRanks& ranks,
                       const ShardedElements& elements, const calibration::FetchStyle& style,

@@ -18,7 +18,7 @@ bool walks(const ReserveInputs& inputs) {
   const bool passes = !layout.schedule->splits_backward() && layout.virtual_pipeline == 1;
   const bool split = (layout.tensor == 1 || layout.sequence_parallel) && layout.context == 1;
   const bool states = data.sharding == Sharding::none || data.sharding == Sharding::optimizer;
-  const bool all_trained = data.held != HeldPart::trained && !inputs.programs.expert_data;
+  const bool all_trained = data.held != HeldPart::trained && !inputs.programs.data_apart;
   const bool on_device = !inputs.programs.update.host.any();
   const Precision& precision = inputs.programs.update.precision;
   const bool mixed = calibration::bytes_of(precision.activations) == 2 && precision.accumulation == DataType::fp32 &&

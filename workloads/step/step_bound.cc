@@ -70,17 +70,16 @@ bool is_perturbed(const Perturbation& perturbation) {
 /// States of routed experts are shared out over ranks of their own.
 double optimizer_time(const ProgramInputs& inputs, const calibration::DeviceProfile& device, const StageLayout& stage) {
   const DataParallelism& data = inputs.data;
-  double parameters = stage.parameters(data.held), updated = parameters / data.shares();
-  if (inputs.expert_data && data.held != HeldPart::trained) {  // else experts are frozen with the rest
-    const double experts = stage.parameters(inputs.expert_data->held);
-    parameters += experts;
-    updated += experts / inputs.expert_data->shares();
-  }
   const UpdateStyle& style = inputs.update;
-  const double cleared = style.host.in_backward ? 0 : parameters;
+  UpdatedWeights weights;
+  add_weights(stage, data, style.optimizer, weights);
+  if (inputs.data_apart && !inputs.data_apart->is_frozen())
+    add_weights(stage, *inputs.data_apart, style.optimizer, weights);
+  if (style.host.in_backward) weights.held = 0;
+  const double updated = weights.updated;
   double ps = 0;
   for (const Kernel& kernel :
-       device_update(style.optimizer, style.precision, style.kernels, style.host, device, cleared, updated))
+       device_update(style.optimizer, style.precision, style.kernels, style.host, device, std::move(weights)))
     ps += real(kernel.time.value());
   return std::max(ps, style.host.least_seconds(updated) * sim::kPicosecondsPerSecond);
 }
@@ -101,7 +100,8 @@ struct Held {
 /// Weights shared out: every layer gathered and reduced in every pass.
 DataLoad load_by_layer(const DataParallelism& data, const Held& held, double microbatches,
                        const CollectivePrices& prices, double data_rate) {
-  if (data.goes_apart() || data.by_weight.on) return {};
+  // Beside adapters what is gathered is of another width than what is reduced: left out, which makes no bound longer.
+  if (data.goes_apart() || data.by_weight.on || data.held == HeldPart::trained) return {};
   const auto time = [&](CollectiveOp op, double bytes) {
     return least_time(prices.of(op, bytes, CommGroup::data), prices.shapes[CommGroup::data], data_rate);
   };
@@ -388,7 +388,7 @@ sim::Duration StepBound::of(const Job& job) {
   const bool apart = job.parallelism.optimizer_post_validation;
   const bool fills = schedule.nested && !apart;
   // Two copies of the model share the micro-batches out; what their data parallelism costs is left out.
-  const bool by_unit = data.by_unit || (inputs.expert_data && inputs.expert_data->by_unit);
+  const bool by_unit = data.by_unit || (inputs.data_apart && inputs.data_apart->by_unit);
   const bool unit_by_unit = job.model.experts.any() && by_unit;
   const bool alone_with_data = schedule.copies() > 1 || data.owners == 1 || unit_by_unit;
   // All stages are done with their passes before any optimizer begins, or each is alone with its own; one stage's

@@ -49,11 +49,13 @@ std::vector<calibration::Duty> duties_of(const EnergyInputs& given, const Networ
 /// By stage. Kernels at the clock of the stage's device, so that their seconds are those of the step.
 std::vector<Work> work_of(const EnergyInputs& given, const LayerSplit& split) {
   const ProgramInputs& inputs = given.programs;
-  const auto update = [&](const DataParallelism& data, const calibration::DeviceProfile& device, double parameters,
-                          calibration::Duty& duty) {
-    for (const Kernel& kernel :
-         device_update(inputs.update.optimizer, inputs.update.precision, inputs.update.kernels, inputs.update.host,
-                       device, inputs.update.host.in_backward ? 0 : parameters, parameters / data.shares()))
+  const auto update = [&](const DataParallelism& data, const calibration::DeviceProfile& device,
+                          const StageLayout& stage, calibration::Duty& duty) {
+    UpdatedWeights weights;
+    add_weights(stage, data, inputs.update.optimizer, weights);
+    if (inputs.update.host.in_backward) weights.held = 0;
+    for (const Kernel& kernel : device_update(inputs.update.optimizer, inputs.update.precision, inputs.update.kernels,
+                                              inputs.update.host, device, std::move(weights)))
       add(duty, kernel);
   };
   std::vector<Work> stages;
@@ -70,10 +72,8 @@ std::vector<Work> work_of(const EnergyInputs& given, const LayerSplit& split) {
       for (std::int64_t layer = range.begin; layer < range.end; ++layer)
         work.passes += kinds[split.network.layers[static_cast<std::size_t>(layer)]] * given.microbatches;
     }
-    const bool adapts = inputs.data.held == HeldPart::trained;  // experts are frozen with the rest
-    update(inputs.data, device, stage.parameters(inputs.data.held), work.optimizer);
-    if (inputs.expert_data && !adapts)
-      update(*inputs.expert_data, device, stage.parameters(HeldPart::experts), work.optimizer);
+    update(inputs.data, device, stage, work.optimizer);
+    if (inputs.data_apart && !inputs.data_apart->is_frozen()) update(*inputs.data_apart, device, stage, work.optimizer);
     stages.push_back(work);
   }
   return stages;

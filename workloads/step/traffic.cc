@@ -97,6 +97,12 @@ class StateRows {
     }
   }
 
+  /// Frozen weights of so many bytes, where parameters are shared out.
+  void add_frozen(const CommGroup& among, std::int64_t group, std::int64_t replicas, double bytes) {
+    if (sharding_ == Sharding::parameters && replicas > 1)
+      add_frozen_rows(among, ranks_of(replicas, group), bytes, microbatches_, rows_);
+  }
+
  private:
   /// Where ranks that share out states add gradients up with an all-reduce all the same, they send them in 16 bit.
   double reduced_gradient_bytes() const {
@@ -454,6 +460,11 @@ class ClosedForm {
     for (double* elements : {&gathered.forward, &gathered.backward, &gathered.after_step}) *elements *= real(p_.tensor);
     const double whole = real(p_.tensor) * trained;
     states().add_all(CommGroup::data, CommGroup::replicate, job_.shard_ranks(), job_.replicas(), whole, gathered);
+    if (adapters_.any()) {
+      const FrozenBytes bytes = frozen_bytes(adapters_, job_.method.precision);
+      states().add_frozen(CommGroup::data, job_.shard_ranks(), job_.replicas(),
+                          real(p_.tensor) * (layers * bytes.blocks + (shard.embedding + shard.head) * bytes.ends));
+    }
     add_host_rows({p_, job_.method, job_.software}, whole, gathered,
                   {job_.shard_ranks(), job_.replicas(), microbatches_of_a_replica()}, rows_);
   }
