@@ -2,6 +2,8 @@
 // documented and ignored, or read and undocumented.
 #include "calibration/software.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -280,14 +282,6 @@ std::vector<Row> kernel_rows() {
           "Type in which gradients are accumulated and reduced over data parallelism, but for fp16_accumulation."),
       data_type("parameter_gather_dtype", &S::gradients, &GradientReduction::parameter_gather_dtype,
                 "Type in which parameters are all-gathered."),
-      boolean("fused_bias_gelu", &S::layers, &LayerStyle::fused_bias_gelu, "Bias and GeLU in one kernel."),
-      boolean("activation_in_steps", &S::layers, &LayerStyle::activation_in_steps,
-              "The activation function, its product with a gate and their gradients are computed one operation at a "
-              "time, as eager PyTorch does."),
-      boolean("squared_relu_in_steps", &S::layers, &LayerStyle::squared_relu_in_steps,
-              "A squared ReLU and its gradient are computed one operation at a time, other activations in one kernel."),
-      boolean("fused_bias_dropout_residual", &S::layers, &LayerStyle::fused_bias_dropout_residual,
-              "Bias, dropout and residual addition in one kernel."),
       boolean("fused_layer_norm", &S::layers, &LayerStyle::fused_layer_norm,
               "Layer norm in one kernel, else about three passes over the data."),
       boolean("persistent_layer_norm", &S::layers, &LayerStyle::persistent_layer_norm,
@@ -310,20 +304,11 @@ std::vector<Row> kernel_rows() {
               "Queries, keys, values and attention output are copied into the layout that the attention kernel wants."),
       number("qkv_copies", &S::attention_style, &AttentionStyle::qkv_copies, {"0", "20"},
              "Times that queries, keys and values are copied between the linear layer that makes them and attention."),
-      boolean(
-          "rotation_in_steps", &S::attention_style, &AttentionStyle::rotation_in_steps,
-          "Rotary embedding takes three passes over queries and keys in each direction: to fp32, a product of complex "
-          "numbers, and back."),
       boolean("repeats_keys", &S::attention_style, &AttentionStyle::repeats_keys,
               "Where several queries share a key, keys and values are copied out to as many heads as there are queries "
               "ahead of attention, and so exchanged over a context group; backward, their gradients are summed."),
       number("qkv_gradient_copies", &S::attention_style, &AttentionStyle::qkv_gradient_copies, {"0", "20"},
              "Times that the gradients of queries, keys and values are copied on the way back."),
-      boolean("compiled_cross_entropy", kHead, &HeadStyle::compiled_cross_entropy,
-              "The loss takes fp32 copies of the logits in three compiled passes forward and one backward."),
-      boolean("fused_cross_entropy", kHead, &HeadStyle::fused_cross_entropy,
-              "The loss reads the 16-bit logits once per pass, else fp32 copies are made and passed over one operation "
-              "at a time."),
       boolean("async_tensor_backward", kLinear, &LinearStyle::async_tensor_backward,
               "Reductions of input gradients run beside the weight gradient GEMMs."),
       boolean("scatter_gather_pipeline", &S::messages, &MessagePolicy::scatter_gather_pipeline,
@@ -498,9 +483,6 @@ std::vector<Row> trainer_rows() {
               "their input that are added up and, over a tensor group, reduced apart. A parallel block keeps one."),
       boolean("separate_gate", kLinear, &LinearStyle::separate_gate,
               "The two up projections of a gated MLP are two products, whose gradients of the input are added up."),
-      boolean("cross_entropy_kernel", kHead, &HeadStyle::cross_entropy_kernel,
-              "Without tensor parallelism the loss is one kernel over an fp32 copy of the logits, else one operation "
-              "at a time."),
       boolean(
           "z_loss", kHead, &HeadStyle::z_loss,
           "The loss has a term in the logits' log-sum-exp, which is computed on an fp32 copy one operation at a time "
@@ -578,12 +560,6 @@ std::vector<Row> compiler_rows() {
       boolean("copies_units", kLinear, &LinearStyle::copies_units,
               "With sharding: parameters, weights are copied out of the buffer that their unit was gathered in, in "
               "both passes, and their gradients, cast, into that of the unit's reduction."),
-      boolean("log_softmax_loss", kHead, &HeadStyle::log_softmax_loss,
-              "With cross_entropy_kernel, the loss is a log-softmax, which reads the fp32 logits twice, and what picks "
-              "from it; backward, each makes a gradient of all logits."),
-      number("loss_gap", kHead, &HeadStyle::loss_gap, {"0", "16"},
-             "What the allocator holds at the fullest moment of the loss between tensors, too small for any of them, "
-             "in 16-bit copies of the logits."),
       boolean("keeps_last_unit", &S::memory, &MemoryHabits::keeps_last_unit,
               "With sharding: parameters, the last block stays gathered from its forward to its backward pass."),
       boolean("clears_gradients", &S::optimizer, &OptimizerStyle::clears_gradients,
@@ -599,9 +575,6 @@ std::vector<Row> memory_rows() {
                 "Type of the buffers that gradients are added up and reduced in where training is in fp16."),
       boolean("keeps_training_gradients", &S::gradients, &GradientReduction::keeps_training_gradients,
               "The 16-bit gradients stay allocated beside the fp32 ones that they are added to."),
-      number("loss_copies", kHead, &HeadStyle::loss_copies, {"0", "16"},
-             "What is alive at the fullest moment of the loss beside what it keeps for its backward pass, in 16-bit "
-             "copies of the logits (an fp32 one counts two)."),
       boolean("frees_end_unit", &S::memory, &MemoryHabits::frees_end_unit,
               "With sharding: parameters, embedding and head are let go behind the forward pass and gathered again "
               "behind the loss."),
@@ -687,12 +660,29 @@ std::vector<Row> collective_rows() {
   };
 }
 
+/// A row for each part; Software::load reads them.
+std::vector<Row> recipe_rows() {
+  std::vector<Row> rows;
+  for (std::size_t i = 0; i < kRecipeParts; ++i) {
+    const auto part = static_cast<RecipePart>(i);
+    rows.push_back({{fmt::format("recipe.{}", name_of(part)),
+                     "name",
+                     "",
+                     "-",
+                     {},
+                     fmt::format("{} A variant of calibration/recipes/{}.yaml, or a mapping that is one.",
+                                 meaning_of(part), name_of(part))},
+                    [](Software&, const Settings&) {}});
+  }
+  return rows;
+}
+
 const std::vector<Row>& rows() {
   static const std::vector<Row> all = [] {
     std::vector<Row> out;
     for (const auto& part :
          {form_rows(), host_rows(), default_rows(), expert_rows(), kernel_rows(), bucket_rows(), fetch_rows(),
-          attention_rows(), trainer_rows(), compiler_rows(), memory_rows(), collective_rows()})
+          attention_rows(), trainer_rows(), compiler_rows(), memory_rows(), recipe_rows(), collective_rows()})
       out.insert(out.end(), part.begin(), part.end());
     return out;
   }();
@@ -757,12 +747,54 @@ const std::vector<std::string>& keys_of(SoftwareBlock block) {
   return names[static_cast<std::size_t>(block)];
 }
 
-Software Software::load(const sim::Settings& document) {
+namespace {
+
+/// A key of former releases: what it is now where it was true, and where it was false; empty: what it was without it.
+struct Former {
+  std::string_view key, key_now, if_true, if_false;
+};
+
+constexpr std::array kFormer{
+    Former{"rotation_in_steps", "recipe.rotary", "in_steps", "fused"},
+    Former{"fused_bias_gelu", "recipe.activation", "fused", "bias_apart"},
+    Former{"activation_in_steps", "recipe.activation", "in_steps", "fused"},
+    Former{"squared_relu_in_steps", "recipe.activation", "squared_relu_in_steps", "fused"},
+    Former{"fused_bias_dropout_residual", "recipe.residual", "fused", "in_steps"},
+    Former{"fused_cross_entropy", "recipe.loss", "fused", "in_steps"},
+    Former{"compiled_cross_entropy", "recipe.loss", "compiled", "in_steps"},
+    Former{"cross_entropy_kernel", "recipe.loss", "kernel", "in_steps"},
+    Former{"log_softmax_loss", "recipe.loss", "log_softmax", "kernel"},
+    Former{"loss_copies", "recipe.loss", "", ""},
+    Former{"loss_gap", "recipe.loss", "", ""},
+};
+
+}  // namespace
+
+sim::Settings with_present_keys(const sim::Settings& document) {
+  Settings out = document;
+  for (const Former& former : kFormer) {
+    const Settings* value = document.find(former.key);
+    if (value == nullptr) continue;
+    if (former.if_true.empty()) value->fail(fmt::format("is no key any more, expected {}", former.key_now));
+    const std::string_view now = value->as_bool() ? former.if_true : former.if_false;
+    out.erase(former.key);
+    out.set_path(former.key_now, Settings::scalar(std::string(now), value->place()));
+  }
+  return out;
+}
+
+Software Software::load(const sim::Settings& document, const RecipeBook& book) {
   if (!document.is_mapping()) document.expected("a software generation: a mapping of keys");
   software_keys().check(document);
   Software out;
   for (const Row& row : rows())
     if (const Settings* value = document.find(row.doc.path)) row.read(out, *value);
+  for (std::size_t i = 0; i < kRecipeParts; ++i) {
+    const auto part = static_cast<RecipePart>(i);
+    const Settings* reference = document.find_path(fmt::format("recipe.{}", name_of(part)));
+    if (auto recipe = reference != nullptr ? book.read(part, *reference) : book.usual(part))
+      out.layers.recipes.set(std::move(recipe));
+  }
   if (out.name.empty()) document.fail("got no name, expected name: <the generation>");
   return out;
 }

@@ -12,6 +12,7 @@
 #include "calibration/collective_algorithms.h"
 #include "calibration/kernel.h"
 #include "calibration/keys.h"
+#include "calibration/recipe.h"
 #include "sim/settings.h"
 #include "sim/units.h"
 
@@ -110,17 +111,11 @@ struct LinearStyle {
 
 /// The head and the loss.
 struct HeadStyle {
-  bool fused_cross_entropy = false;     // one pass over 16-bit logits; else fp32 copies, one operation at a time
-  bool compiled_cross_entropy = false;  // fp32 copies, but few passes over them
-  bool cross_entropy_kernel = false;    // on one rank: one kernel over fp32 logits, else one operation at a time
-  bool pads_vocabulary = true;          // up to a multiple of 128 per tensor rank, so that the head's GEMMs are aligned
-  double training_metrics = 0;          // losses computed once more per micro-batch, for the log
-  bool z_loss = false;                  // the logits' log-sum-exp, squared, is part of the loss
-  bool gathers_logits = false;          // of all shards of the vocabulary, ahead of a loss that every rank computes
-  bool whole_embedding = false;         // every tensor rank holds all of the embedding
-  bool log_softmax_loss = false;        // of that kernel: a log-softmax and what picks from it, a gradient of each
-  double loss_copies = 1;  // 16-bit logits' worth that is alive at the loss's fullest beside what is kept for it
-  double loss_gap = 0;     // likewise, of what lies free between tensors then and fits none of them
+  bool pads_vocabulary = true;   // up to a multiple of 128 per tensor rank, so that the head's GEMMs are aligned
+  double training_metrics = 0;   // losses computed once more per micro-batch, for the log
+  bool z_loss = false;           // the logits' log-sum-exp, squared, is part of the loss
+  bool gathers_logits = false;   // of all shards of the vocabulary, ahead of a loss that every rank computes
+  bool whole_embedding = false;  // every tensor rank holds all of the embedding
   bool operator==(const HeadStyle&) const = default;
 };
 
@@ -135,10 +130,7 @@ struct ExpertHabits {
 
 /// How the kernels of a layer are cut: what is fused with what, and what is computed beside it.
 struct LayerStyle {
-  bool fused_bias_gelu = true;         // bias + GeLU in one kernel
-  bool activation_in_steps = false;    // activation, product with a gate and their gradients one operation at a time
-  bool squared_relu_in_steps = false;  // likewise where the activation is a squared ReLU
-  bool fused_bias_dropout_residual = true;
+  Recipes recipes;
   bool fused_layer_norm = true;        // one kernel, else about three passes over the data
   bool persistent_layer_norm = false;  // backward, gradients of inputs and of weights from one reading
   bool fused_cast = false;             // fp8 casts inside the preceding norm or activation kernel
@@ -158,7 +150,6 @@ struct AttentionStyle {
   bool attention_layout_copies = false;  // q, k, v and output copied into the layout of the attention kernel
   double qkv_copies = 0;                 // times that q, k and v are copied on the way to the attention kernel
   double qkv_gradient_copies = 0;        // and their gradients on the way back
-  bool rotation_in_steps = false;        // rotary embedding as a cast to fp32, a product there and a cast back
   bool repeats_keys = false;             // keys and values are copied out to as many heads as queries have
   bool copies_output = false;            // the output into the layout of the projection, which keeps the copy
   bool copies_output_again = false;      // it does not, and the backward pass makes another
@@ -321,8 +312,8 @@ struct Software {
   CollectiveLibrary library;
   bool operator==(const Software&) const = default;
 
-  /// Reads the flat keys of a generation (see generation.h). Throws sim::UserError.
-  static Software load(const sim::Settings& document);
+  /// Reads the keys of a generation (see generation.h), whose recipes are those of the book. Throws sim::UserError.
+  static Software load(const sim::Settings& document, const RecipeBook& book);
 };
 
 /// The blocks of keys that a generation's documents are written in.
@@ -334,5 +325,9 @@ enum class SoftwareBlock : std::uint8_t {
 };
 /// The names of a block's keys.
 const std::vector<std::string>& keys_of(SoftwareBlock block);
+
+/// `document` with keys of former releases as they are written now: fused_cross_entropy: true is recipe.loss: fused.
+/// Throws sim::UserError for one that has no such form, and names the key to set.
+sim::Settings with_present_keys(const sim::Settings& document);
 
 }  // namespace orrery::calibration

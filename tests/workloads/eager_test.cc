@@ -51,8 +51,8 @@ const Sets kGated{"model.gated_mlp=true", "parallelism.tensor=1", "parallelism.d
 }  // namespace
 
 TEST_CASE("a gated activation in steps moves five widths forward and thirteen back, for three and five in one kernel") {
-  const double fused = streamed(small_job(with(kGated, {"software.activation_in_steps=false"})));
-  const double steps = streamed(small_job(with(kGated, {"software.activation_in_steps=true"})));
+  const double fused = streamed(small_job(with(kGated, {"software.recipe.activation=fused"})));
+  const double steps = streamed(small_job(with(kGated, {"software.recipe.activation=in_steps"})));
   // 1024 tokens, 8192 wide, 2 bytes.
   CHECK(steps - fused == Approx((5 + 13 - 3 - 5) * 1024.0 * 8192 * 2));
 }
@@ -60,11 +60,11 @@ TEST_CASE("a gated activation in steps moves five widths forward and thirteen ba
 TEST_CASE("a squared ReLU in steps makes fourteen passes for five") {
   const std::vector<std::string> squared{"model.activation=squared_relu", "parallelism.tensor=1", "parallelism.data=8",
                                          "model.biases=none"};
-  const double fused = streamed(small_job(with(squared, {"software.squared_relu_in_steps=false"})));
-  const double steps = streamed(small_job(with(squared, {"software.squared_relu_in_steps=true"})));
+  const double fused = streamed(small_job(with(squared, {"software.recipe.activation=fused"})));
+  const double steps = streamed(small_job(with(squared, {"software.recipe.activation=squared_relu_in_steps"})));
   CHECK(steps - fused == Approx((14 - 5) * 1024.0 * 8192 * 2));
   // A GeLU is one kernel either way.
-  CHECK(streamed(small_job({"software.squared_relu_in_steps=true"})) == streamed(small_job()));
+  CHECK(streamed(small_job({"software.recipe.activation=squared_relu_in_steps"})) == streamed(small_job()));
 }
 
 TEST_CASE("an RMS norm in steps moves 36 bytes an element forward and 84 back, a layer norm three passes") {
@@ -428,15 +428,18 @@ TEST_CASE("operands that are gathered cast travel in half the bytes, but for tho
 }
 
 TEST_CASE("a loss in steps over shards of the vocabulary holds one more tensor of them in fp32") {
-  const auto beside = [](const char* copies, const char* tensor, const char* data) {
-    const Job job = small_job({std::string("software.loss_copies=") + copies,
-                               std::string("parallelism.tensor=") + tensor, std::string("parallelism.data=") + data});
-    return network_of(job).kinds.back().working.front().bytes();
+  const auto beside = [](const char* loss, const char* tensor, const char* data) {
+    const Job job = small_job({std::string("software.recipe.loss=") + loss, std::string("parallelism.tensor=") + tensor,
+                               std::string("parallelism.data=") + data});
+    const Network network = network_of(job);
+    for (const Working& tensor : network.kinds.back().working)
+      if (tensor.name == std::string_view("logits beside the kept ones")) return tensor.bytes();
+    return 0.0;
   };
   const double logits = 1024.0 * 51200;
-  CHECK(beside("4", "1", "8") == Approx(8 * logits));
-  CHECK(beside("4", "2", "4") == Approx((8 + 4) * logits / 2));
-  CHECK(beside("1", "2", "4") == Approx(2 * logits / 2));
+  CHECK(beside("log_softmax", "1", "8") == Approx(8 * logits));
+  CHECK(beside("log_softmax", "2", "4") == Approx((8 + 4) * logits / 2));
+  CHECK(beside("in_steps", "2", "4") == Approx(2 * logits / 2));
 }
 
 TEST_CASE("the library's rate stretches 16-bit products, and nothing else") {
@@ -561,8 +564,8 @@ TEST_CASE("a loss compiled into few kernels takes less time than one operation a
         for (const Kernel& kernel : piece.kernels) seconds += sim::to_seconds(kernel.time);
     return seconds;
   };
-  const double steps = head("software.compiled_cross_entropy=false"),
-               few = head("software.compiled_cross_entropy=true"), one = head("software.fused_cross_entropy=true");
+  const double steps = head("software.recipe.loss=in_steps"), few = head("software.recipe.loss=compiled"),
+               one = head("software.recipe.loss=fused");
   CHECK(one < few);
   CHECK(few < steps);
 }

@@ -53,13 +53,14 @@ TEST_CASE("the loss frees the logits that it kept before the head's products beg
   // In 16 bit beside 4 bytes kept: logits n, hidden states m, a weight gradient w. The loss holds c copies; behind it 4
   // n are gone, and 2 (n + m + w) are there.
   const double n = 1024.0 * 51200, m = 1024.0 * 2048, w = 51200.0 * 2048;
-  const auto working = [](const char* copies) {
+  const auto working = [](const char* loss) {
     return bytes_of(head_layer_of(end_sets(kEndsOnOneStage, {"batch.micro=1", "software.fused_wgrad_accumulation=false",
-                                                             std::string("software.loss_copies=") + copies})))
+                                                             std::string("software.recipe.loss=") + loss})))
         .working;
   };
-  CHECK(working("1") == Approx(std::max(2 * n, 2 * (n + m + w) - 4 * n)));
-  CHECK(working("0") == Approx(std::max(0.0, 2 * (n + m + w) - 4 * n)));
+  CHECK(working("in_steps") == Approx(std::max(2 * n, 2 * (n + m + w) - 4 * n)));
+  // Over the logits nothing is held beside them, and 2 n are gone.
+  CHECK(working("over_logits") == Approx(std::max(0.0, 2 * (n + m + w) - 2 * n)));
 }
 
 TEST_CASE("blocks of sharded parameters are gathered beside the passes over them, and not beside a loss") {
@@ -92,7 +93,7 @@ TEST_CASE("blocks of sharded parameters are gathered beside the passes over them
 }
 
 TEST_CASE("embedding and head that are let go behind the forward pass are not there when the loss is at its fullest") {
-  const EndSets sharded = end_sets(kShardedEnds, {"software.loss_copies=4", "model.tied_embeddings=false"});
+  const EndSets sharded = end_sets(kShardedEnds, {"software.recipe.loss=log_softmax", "model.tied_embeddings=false"});
   const StageMemory kept = end_memory(end_sets(sharded, {"software.frees_end_unit=false"}));
   const StageMemory freed = end_memory(end_sets(sharded, {"software.frees_end_unit=true"}));
   const ShardParameters shard = tests::shard_parameters(small_job(sharded));

@@ -101,7 +101,7 @@ TEST_CASE("a context group exchanges the keys that attention reads, by count and
 TEST_CASE("a rotation in steps moves 20 bytes for each query and key, one kernel 4") {
   const Sets rotary = plus(kOneStage, {"model.positions=rotary"});
   const Layer fused = network_of(small_job(rotary)).layer(1);
-  const Layer steps = network_of(small_job(plus(rotary, {"software.rotation_in_steps=true"}))).layer(1);
+  const Layer steps = network_of(small_job(plus(rotary, {"software.recipe.rotary=in_steps"}))).layer(1);
   const double moved = forward_bytes(steps, "queries and keys to fp32") + forward_bytes(steps, "rotate in fp32") +
                        forward_bytes(steps, "rotated to 16 bit");
   CHECK(moved == Approx(5 * forward_bytes(fused, "rotate queries and keys")));  // 6 + 8 + 6 of 4
@@ -228,15 +228,15 @@ TEST_CASE("mxfp8 weights that are gathered into the gradients' buffer spare the 
 }
 
 TEST_CASE("a loss holds as many 16-bit copies of the logits as its framework's") {
-  const auto working = [](const char* copies) {
-    const Network network = network_of(small_job(plus(kOneStage, {std::string("software.loss_copies=") + copies})));
+  const auto working = [](const char* loss) {
+    const Network network = network_of(small_job(plus(kOneStage, {std::string("software.recipe.loss=") + loss})));
     return bytes_of(network.layer(network.size() - 1)).working;
   };
   const Job job = small_job(kOneStage);
   const double logits = static_cast<double>(job.batch.micro * job.model.seq) *
                         static_cast<double>(padded_vocab(job.model.vocab, 1, job.software.layers.head.pads_vocabulary));
-  CHECK(working("4") - working("1") == Approx(3 * 2 * logits));
-  CHECK(working("1") - working("0") == Approx(2 * logits));
+  CHECK(working("log_softmax") - working("in_steps") == Approx(3 * 2 * logits));
+  CHECK(working("in_steps") - working("{source: none, like: in_steps, works: []}") == Approx(2 * logits));
 }
 
 TEST_CASE("held training gradients take two bytes a parameter beside fp32 ones") {

@@ -58,8 +58,7 @@ double step(const std::vector<std::string>& sets) {
 }  // namespace
 
 TEST_CASE("without dropout no dropout kernel runs, and biases added by GEMMs need no pass of their own") {
-  const std::vector<std::string> unfused{"software.fused_bias_gelu=false",
-                                         "software.fused_bias_dropout_residual=false"};
+  const std::vector<std::string> unfused{"software.recipe.activation=bias_apart", "software.recipe.residual=in_steps"};
   const Kernels with = kernels_of(unfused);
   // Forward two a layer and one of the embedding, likewise backward.
   CHECK(with.count.at("dropout") == 4);

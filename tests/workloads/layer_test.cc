@@ -1,6 +1,7 @@
 // Do layers say what their papers say, and do the folds over them derive what was meant? Expectations are written from
 // the papers' figures, on a block whose sizes tell its tensors apart.
 #include <algorithm>
+#include <memory>
 #include <sstream>
 
 #include "tests/calibration/support.h"
@@ -61,6 +62,10 @@ std::string outline(const Pieces& pieces) {
     out += " ";
   }
   return out;
+}
+
+std::shared_ptr<const calibration::Recipe> recipe(calibration::RecipePart part, const char* variant) {
+  return scenarios::recipe_book().read(part, sim::Settings::scalar(variant, {"test", 1, 1}));
 }
 
 calibration::DeviceProfile a100() { return calibration_test::profile("a100-sxm-80gb"); }
@@ -233,7 +238,8 @@ TEST_CASE("of an activation in steps the last kernel writes what the next produc
     m.mlp.activation = gated ? Activation::swiglu : Activation::gelu;
     Computation c;
     c.precision.matmul = type;
-    c.style.fused_cast = c.style.activation_in_steps = true;
+    c.style.fused_cast = true;
+    c.style.recipes.set(recipe(calibration::RecipePart::activation, "in_steps"));
     double each = 0;
     const Network network = gpt(m, {}, c);
     for (const LayerOp& op : network.layer(1).ops) {
@@ -295,7 +301,8 @@ TEST_CASE(
     m.mlp.activation = gated ? Activation::swiglu : Activation::gelu;
     Computation c;
     c.style.extra_kernels_per_layer = 8;
-    c.style.fused_bias_gelu = c.style.linear.bias_in_gemm = false;
+    c.style.linear.bias_in_gemm = false;
+    c.style.recipes.set(recipe(calibration::RecipePart::activation, "bias_apart"));
     std::vector<StreamingOp> found;
     const Network network = gpt(m, {}, c);
     for (const LayerOp& op : network.layer(1).ops) {

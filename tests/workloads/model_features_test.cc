@@ -239,7 +239,7 @@ TEST_CASE("kernels beside the products move what they read and write, to the byt
     return sum;
   };
   const double turned = 1024.0 * (8 + 2) * 128;
-  const std::vector<std::string> in_steps{"software.rotation_in_steps=true"};
+  const std::vector<std::string> in_steps{"software.recipe.rotary=in_steps"};
   CHECK(bytes(in_steps, "queries and keys to fp32", true) == turned * (2 + 4));
   CHECK(bytes(in_steps, "rotate in fp32", true) == turned * (4 + 4));
   CHECK(bytes(in_steps, "gradients to fp32", false) == turned * (2 + 4));

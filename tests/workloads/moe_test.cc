@@ -6,6 +6,7 @@
 #include <map>
 #include <sstream>
 
+#include "scenarios/library.h"
 #include "tests/catch.h"
 #include "tests/laws/alike.h"
 #include "tests/workloads/example.h"
@@ -613,6 +614,7 @@ TEST_CASE("a clamp, scaled biases and a factor beside the rotation cost the pass
     Computation computation;
     computation.experts = style;
     computation.style.linear.bias_in_gemm = true;
+    computation.style.recipes.set(scenarios::recipe_book().usual(calibration::RecipePart::rotary));
     const Network network = moe(model, Split{}, computation);
     double sum = 0;
     for (const LayerOp& op : network.layer(1).ops) {

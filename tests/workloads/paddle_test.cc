@@ -160,7 +160,7 @@ TEST_CASE("a loss in one kernel reads fp32 logits and writes their softmax, with
     }
     return seconds;
   };
-  const Job steps = sharded(), kernel = sharded({"software.cross_entropy_kernel=true"});
+  const Job steps = sharded(), kernel = sharded({"software.recipe.loss=kernel"});
   const double logits = 1024.0 * 51200;
   const auto pass = [&](double bytes) {
     return sim::to_seconds(steps.machine.device.streaming(Streaming::cross_entropy, bytes));
@@ -171,6 +171,6 @@ TEST_CASE("a loss in one kernel reads fp32 logits and writes their softmax, with
         Approx(2 * pass(4 * logits) + 3 * pass(8 * logits) - pass(8 * logits)).epsilon(1e-6));
   const std::vector<std::string> split{"parallelism.tensor=2", "parallelism.data=4"};
   std::vector<std::string> both = split;
-  both.push_back("software.cross_entropy_kernel=true");
+  both.push_back("software.recipe.loss=kernel");
   CHECK(forward(sharded(split)) == forward(sharded(both)));
 }

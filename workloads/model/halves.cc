@@ -82,40 +82,11 @@ void AttentionHalf::part_queries() {
   w_.forward("part queries from keys and values", Streaming::strided, copied, 2 * e_);
 }
 
-/// One kernel that reads and writes queries and keys, as Megatron-Core's fused rotary embedding does; in steps, as
-/// complex numbers of fp32 (TorchTitan's apply_rotary_emb: the compiler leaves complex products to a kernel of their
-/// own). With a factor beside the rotation the fused kernel is not there (Megatron-LM core_v0.14.0,
-/// megatron/core/models/common/embeddings/rope_utils.py: mscale): a product with cosines, halves negated and swapped, a
-/// product with sines, their sum, and a copy; cosines and sines are repeated for every head.
 void AttentionHalf::rotate() {
   if (m_.positions != Positions::rotary) return;
-  const double elements = z_.of_token(z_.q + z_.kv);
-  if (w_.computation().attention_style.rotation_in_steps) {
-    w_.backward("rotated gradients to 16 bit", Streaming::copy, elements, 4 + e_);
-    w_.backward("rotate gradients in fp32", Streaming::copy, elements, 8);
-    w_.backward("gradients to fp32", Streaming::copy, elements, e_ + 4);
-    w_.forward("queries and keys to fp32", Streaming::copy, elements, e_ + 4);
-    w_.forward("rotate in fp32", Streaming::copy, elements, 8);
-    w_.forward("rotated to 16 bit", Streaming::copy, elements, 4 + e_);
-    return;
-  }
-  if (m_.attention.rotary_factor != 1) {
-    w_.backward("copy rotated gradients", Streaming::copy, elements, 2 * e_);
-    w_.backward("rotate gradients by cosines", Streaming::strided, elements, 2 * e_);
-    w_.backward("rotate gradients by sines", Streaming::strided, elements, 2 * e_);
-    w_.backward("swap halves of gradients", Streaming::copy, elements, 2 * e_);
-    w_.backward("negate halves of gradients", Streaming::strided, elements / 2, 2 * e_);
-    w_.backward("add rotated gradients", Streaming::accumulate, elements, 3 * e_);
-    w_.forward("rotate by cosines", Streaming::strided, elements, 2 * e_);
-    w_.forward("negate halves", Streaming::strided, elements / 2, 2 * e_);
-    w_.forward("swap halves", Streaming::copy, elements, 2 * e_);
-    w_.forward("rotate by sines", Streaming::strided, elements, 2 * e_);
-    w_.forward("add rotated halves", Streaming::accumulate, elements, 3 * e_);
-    w_.forward("copy rotated", Streaming::copy, elements, 2 * e_);
-    return;
-  }
-  w_.backward("rotate query and key gradients", Streaming::copy, elements, 2 * e_);
-  w_.forward("rotate queries and keys", Streaming::copy, elements, 2 * e_);
+  w_.run(
+      {calibration::RecipePart::rotary,
+       {{"q", z_.of_token(z_.q)}, {"kv", z_.of_token(z_.kv)}, {"e", e_}, {"factor", m_.attention.rotary_factor != 1}}});
 }
 
 void AttentionHalf::norm_queries_and_keys() {
@@ -312,38 +283,22 @@ std::pair<const char*, const char*> activation_names(const Model& model) {
   return {"gelu", "gelu backward"};
 }
 
+calibration::RecipeSizes FeedForwardHalf::activation_sizes() const {
+  return {calibration::RecipePart::activation,
+          {{"ffn", z_.shared(m_.mlp.hidden)},
+           {"gates", m_.mlp.gated ? 2 : 1},
+           {"e", e_},
+           {"cast", w_.fused_cast()},
+           {"made", w_.backward_makes_activation() ? e_ : 0},
+           {"gated", m_.mlp.gated},
+           {"squared", m_.mlp.activation == Activation::squared_relu},
+           {"bias", w_.has_biases()},
+           {"bias_in_gemm", style_.linear.bias_in_gemm}}};
+}
+
 void FeedForwardHalf::activation() {
-  const double elements = z_.shared(m_.mlp.hidden), gates = m_.mlp.gated ? 2 : 1;
-  // A kernel of GeLU with bias returns one gradient for both, which autograd sums over the tokens for the bias.
-  if (w_.has_biases() && !(style_.fused_bias_gelu && style_.linear.bias_in_gemm))
-    w_.backward("bias gradient", Streaming::accumulate, elements, e_);
   const auto [name, name_backward] = activation_names(m_);
-  if (in_steps()) return activation_in_steps(name, name_backward);
-  const double made = w_.backward_makes_activation() ? e_ : 0;
-  w_.backward(name_backward, Streaming::gelu_backward, elements, (1 + 2 * gates) * e_ + gates * w_.fused_cast() + made);
-  if (!style_.fused_bias_gelu) w_.add_bias(elements * gates);
-  w_.forward(name, Streaming::gelu, elements, (gates + 1) * e_ + w_.fused_cast());
-}
-
-bool FeedForwardHalf::in_steps() const {
-  const bool squared = m_.mlp.activation == Activation::squared_relu;
-  return style_.activation_in_steps || (squared && style_.squared_relu_in_steps);
-}
-
-/// Operations of eager PyTorch; each reads and writes whole tensors. swiglu and geglu: the function of one half, its
-/// product with the other; backward, a product for each, the function's gradient, and the halves put side by side
-/// again. relu(x)^2 is clamped and squared; backward, the power's derivative takes a power and two products.
-void FeedForwardHalf::activation_in_steps(const char* name, const char* name_backward) {
-  const double elements = z_.shared(m_.mlp.hidden);
-  const bool squared = m_.mlp.activation == Activation::squared_relu;
-  if (m_.mlp.gated) w_.backward("halves side by side", Streaming::copy, elements, 4 * e_);
-  if (squared) w_.backward("clamp backward", Streaming::gelu_backward, elements, 3 * e_);
-  w_.backward(name_backward, Streaming::gelu_backward, elements, (squared ? 7 : 3) * e_);
-  if (m_.mlp.gated) w_.backward("gate backward", Streaming::gelu_backward, elements, 6 * e_);
-  if (!style_.fused_bias_gelu) w_.add_bias(elements * (m_.mlp.gated ? 2 : 1));
-  if (squared) w_.forward("clamp", Streaming::gelu, elements, 2 * e_);
-  w_.forward(name, Streaming::gelu, elements, 2 * e_ + (m_.mlp.gated ? 0 : w_.fused_cast()));
-  if (m_.mlp.gated) w_.forward("gate", Streaming::gelu, elements, 3 * e_ + w_.fused_cast());
+  w_.run(activation_sizes(), {{"activation", name}, {"activation backward", name_backward}});
 }
 
 void FeedForwardHalf::cast_activation() {
@@ -398,9 +353,7 @@ void FeedForwardHalf::keep(Layer& layer, Reads reads) const {
   if (!from_output) layer.kept.push_back({"up projection", (branches - 1) * ffn, up_bytes, kFeedForward, as});
   layer.kept.push_back(
       {"activation", ffn, kept_input(w_), kFeedForward, activated ? KeptAs::recomputed : KeptAs::tensor, true});
-  // The activation of a gate before its product, or the clamped input of the square.
-  const bool between = m_.mlp.gated || m_.mlp.activation == Activation::squared_relu;
-  if (in_steps() && between) layer.kept.push_back({"activation before its product", ffn, e_, kFeedForward});
+  w_.keep(activation_sizes(), kFeedForward, layer);
   layer.working.push_back({"residual gradients", 2 * outside, e_, kFeedForward});
   layer.working.push_back({"gradients of up projection and activation", branches * ffn, e_, kFeedForward});
   layer.working.push_back(

@@ -37,6 +37,8 @@ enum class Exchange : std::uint8_t { copy, all_gather, reduce_scatter, all_reduc
 Exchange adjoint(Exchange exchange);
 /// The collective that carries it out; nothing for a copy.
 std::optional<calibration::CollectiveOp> collective_of(Exchange exchange);
+/// The exchange that this collective carries out.
+Exchange exchange_of(calibration::CollectiveOp op);
 
 /// How a layer's exchange lies beside compute.
 enum class CommOverlap : std::uint8_t {
@@ -251,7 +253,8 @@ struct Network {
     std::int64_t blocks = 0;
     std::uint8_t kinds = 0;
   } again = {};
-  std::int64_t behind = 1;  // layers behind the last that a pipeline shares out: the head, and what it needs
+  calibration::Recipes recipes;  // that names of kernels and tensors lie in
+  std::int64_t behind = 1;       // layers behind the last that a pipeline shares out: the head, and what it needs
   std::int64_t size() const { return static_cast<std::int64_t>(layers.size()); }
   const Layer& layer(std::int64_t i) const { return kinds[layers[static_cast<std::size_t>(i)]]; }
 };

@@ -207,7 +207,7 @@ void LayerWriter::dropout(double elements, const char* name, Direction direction
 }
 
 void LayerWriter::bias_dropout_residual() {
-  const double outside = sizes_.outside, e = element_;
+  const double outside = sizes_.outside;
   if (gathers_cast()) {
     cast_ahead("cast gradient", "transpose gathered gradient", Direction::backward);
     find_scales(Direction::backward, false);
@@ -215,14 +215,54 @@ void LayerWriter::bias_dropout_residual() {
     cast_gradient(scales_rows() ? sizes_.hidden : outside);
   }
   if (model_.post_norm) norm("post layer norm", "post layer norm backward", false);
-  if (has_biases()) backward("bias gradient", Streaming::accumulate, outside, e);
-  dropout(outside, "dropout backward", Direction::backward);
-  if (style().fused_bias_dropout_residual) {
-    forward("bias dropout residual", Streaming::bias_dropout_residual, outside, 3 * e + (style().dropout ? 1 : 0));
-  } else {
-    add_bias(outside);
-    dropout(outside, "dropout", Direction::forward);
-    forward("add residual", Streaming::accumulate, outside, 3 * e);
+  run({calibration::RecipePart::residual,
+       {{"x", outside},
+        {"e", element_},
+        {"mask", style().dropout ? 1 : 0},
+        {"bias", has_biases()},
+        {"bias_in_gemm", style().linear.bias_in_gemm}}});
+}
+
+// ---- recipes ----
+
+/// Entries that run in the backward pass stand from its last (layer.h).
+void LayerWriter::run(const calibration::RecipeSizes& sizes, std::initializer_list<Renamed> renamed) {
+  const calibration::Recipe& recipe = style().recipes.of(sizes.part());
+  const auto put = [&](const calibration::Line& line, Direction direction) {
+    if (!line.holds(sizes)) return;
+    const char* name = line.name.c_str();
+    for (const auto& [written, own] : renamed) {
+      if (line.name == written) name = own;
+    }
+    const double elements = line.elements.at(sizes), bytes_each = line.bytes_each.at(sizes);
+    if (const auto* kernel = std::get_if<Streaming>(&line.runs))
+      return add(StreamingOp{name, *kernel, elements, bytes_each, direction, routed_});
+    CommOp sum{out_group(),
+               exchange_of(std::get<calibration::CollectiveOp>(line.runs)),
+               elements,
+               bytes_each,
+               name,
+               "",
+               CommOverlap::none,
+               CommOverlap::none};
+    add(sum);
+  };
+  for (auto line = recipe.backward.rbegin(); line != recipe.backward.rend(); ++line) put(*line, Direction::backward);
+  for (const calibration::Line& line : recipe.forward) put(line, Direction::forward);
+}
+
+void LayerWriter::keep(const calibration::RecipeSizes& sizes, std::int32_t half, Layer& layer) const {
+  const calibration::Recipe& recipe = style().recipes.of(sizes.part());
+  for (const calibration::KeptLine& line : recipe.keeps) {
+    if (line.holds(sizes))
+      layer.kept.push_back({line.name.c_str(), line.elements.at(sizes), line.bytes_each.at(sizes), half});
+  }
+  for (const calibration::KeptLine& line : recipe.works) {
+    if (line.holds(sizes))
+      layer.working.push_back({line.name.c_str(), line.elements.at(sizes), line.bytes_each.at(sizes), half});
+  }
+  for (const calibration::KeptLine& line : recipe.gaps) {
+    if (line.holds(sizes)) layer.gap += line.elements.at(sizes) * line.bytes_each.at(sizes);
   }
 }
 

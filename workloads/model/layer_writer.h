@@ -5,7 +5,10 @@
 // sequence parallelism.
 #pragma once
 
+#include <initializer_list>
 #include <optional>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "workloads/model/gpt.h"
@@ -108,6 +111,14 @@ class LayerWriter {
 
   /// The copies of a layer that is, or is part of, a unit of sharded parameters.
   void copied_unit(Layer& layer, bool again) const;
+
+  // ---- recipes ----
+  /// A name that lines of a recipe may have, and the one that a model has for it.
+  using Renamed = std::pair<std::string_view, const char*>;
+  /// What a part runs in both passes, as the framework's recipe says.
+  void run(const calibration::RecipeSizes& sizes, std::initializer_list<Renamed> renamed = {});
+  /// What it keeps, and what is alive while its backward pass works.
+  void keep(const calibration::RecipeSizes& sizes, std::int32_t half, Layer& layer) const;
 
   // ---- exchanges of the tensor group ----
   /// Ranks that share out the outputs of column-parallel layers: the tensor group, or those of it in one dimension.

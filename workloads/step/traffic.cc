@@ -262,8 +262,14 @@ double gathered_share(const Precision& precision, const calibration::LinearStyle
   return cast ? calibration::operand_bytes(type) / calibration::bytes_of(precision.activations) : 1;
 }
 
-/// Of every token, in fp32: maximum, target logit and sum of exponentials, for a z-loss maximum and sum once more.
-double losses(const calibration::HeadStyle& head) { return head.z_loss ? 5 : 3; }
+/// Numbers in fp32 of every token that shards of the vocabulary add up: those of the loss's recipe, for a z-loss
+/// maximum and sum once more.
+double losses(const calibration::LayerStyle& style) {
+  using calibration::RecipePart;
+  const calibration::RecipeSizes one(RecipePart::loss,
+                                     {{"logits", 0}, {"tokens", 1}, {"e", 0}, {"group", 1}, {"shards", 1}});
+  return calibration::exchanged_elements(style.recipes.of(RecipePart::loss), one) + (style.head.z_loss ? 2 : 0);
+}
 
 /// A number for each tensor that tensor ranks share out and products read, or one for each row of those whose channels
 /// they share: what both halves read and the gradients of what they make, behind and ahead of a gather, attention's
@@ -399,7 +405,7 @@ class ClosedForm {
                 padded_vocab(job_.model.vocab, p_.tensor, job_.software.layers.head.pads_vocabulary),
                 runs,
                 sums_again(job_.method, job_.model, job_.software.layers.linear, 2),
-                losses(job_.software.layers.head)}
+                losses(job_.software.layers)}
         .add_rows(rows_);
   }
 
@@ -423,7 +429,7 @@ class ClosedForm {
     const double tokens = real(job_.batch.micro) * real(job_.rank_seq());
     if (!head.gathers_logits)
       return add(CommGroup::tensor, CollectiveOp::all_reduce, "loss", p_.tensor, 4 * tokens,
-                 losses(head) * heads * runs, 0);
+                 losses(job_.software.layers) * heads * runs, 0);
     const double vocab = real(padded_vocab(job_.model.vocab, p_.tensor, head.pads_vocabulary));
     add(CommGroup::tensor, CollectiveOp::all_gather, "logits, forward", p_.tensor,
         tokens * vocab * calibration::bytes_of(job_.method.precision.activations), heads * runs, 0);
