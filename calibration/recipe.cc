@@ -20,10 +20,28 @@ struct PartRow {
   std::vector<SizeName> sizes;
 };
 
+/// What no kernel moves: a product beyond this is a misprint, and more than a simulation could hold.
+constexpr double kMostTimes = 1e6;
+constexpr std::size_t kMostFactors = 3;
+
 constexpr SizeName kElement{"e", "bytes of an activation's element"};
 
-const std::array<PartRow, kRecipeParts>& parts() {
+const std::array<PartRow, kRecipeParts>& part_rows() {
   static const std::array<PartRow, kRecipeParts> all{{
+      {"norm",
+       "Layer norms and RMS norms.",
+       {{"x", "elements of what it reads on the rank"},
+        kElement,
+        {"cast", "bytes that a kernel writes more where it casts for the product behind it"},
+        {"residual", "its input goes on beside it, so that two gradients meet there"},
+        {"added", "gradients that meet there beside its own"},
+        {"rms", "it is an RMS norm"}}},
+      {"attention-in",
+       "Copies of queries, keys, values and the output around attention's kernels, and of their gradients.",
+       {{"q", "elements of the queries, and of the output"},
+        {"qkv", "elements of queries, keys and values"},
+        kElement,
+        {"fused", "attention is one kernel"}}},
       {"rotary",
        "Rotary embedding of queries and keys.",
        {{"q", "elements of the queries"},
@@ -55,19 +73,35 @@ const std::array<PartRow, kRecipeParts>& parts() {
         kElement,
         {"group", "a tensor group shares the vocabulary out"},
         {"shards", "and no rank has gathered it whole"}}},
+      {"optimizer",
+       "The optimizer's update.",
+       {{"n", "parameters that the rank updates"},
+        {"weight", "bytes of the weight that is updated, read and written"},
+        {"moment", "bytes of a moment, read and written"},
+        {"gradient", "bytes of a gradient"},
+        {"copy", "bytes of the copy in 16 bit; 0: none"},
+        {"element", "bytes of an activation in 16 bit; 0: training is in fp32"},
+        {"narrow", "gradients are narrower than fp32"},
+        {"fp16", "training is in fp16"},
+        {"adam", "the optimizer is Adam"},
+        {"lamb", "it is LAMB"},
+        {"moments", "it is one of the two"},
+        {"sgd", "it is SGD"},
+        {"momentum", "with momentum"},
+        {"adagrad", "it is Adagrad"}}},
   }};
   return all;
 }
 
-std::vector<std::string> names_of(RecipePart part) {
+std::vector<std::string> size_names(RecipePart part) {
   std::vector<std::string> names;
   for (const SizeName& size : sizes_of(part)) names.emplace_back(size.name);
   return names;
 }
 
 /// What a word that nobody knows is answered with.
-[[noreturn]] void refuse(const Settings& at, std::string_view word, std::string_view noun,
-                         const std::vector<std::string>& known) {
+[[noreturn]] void refuse_word(const Settings& at, std::string_view word, std::string_view noun,
+                              const std::vector<std::string>& known) {
   const std::string nearest = sim::nearest_word(std::string(word), known);
   if (!nearest.empty()) at.fail(fmt::format("got {} \"{}\"; did you mean \"{}\"?", noun, word, nearest));
   at.fail(fmt::format("got {} \"{}\", expected one of {}", noun, word, fmt::join(known, ", ")));
@@ -96,7 +130,7 @@ class LineReader {
       known.emplace_back(name_of(op));
       if (word == known.back()) return op;
     }
-    refuse(at_, word, "kernel", known);
+    refuse_word(at_, word, "kernel", known);
   }
 
   /// Terms joined by +, each a number and sizes joined by * or by nothing behind the number: 3e+2gates*e.
@@ -144,6 +178,8 @@ class LineReader {
     if (digits > 0) {
       const auto [end, error] = std::from_chars(text.data(), text.data() + digits, out.factor);
       if (error != std::errc{} || end != text.data() + digits) wrong(text);
+      if (out.factor > kMostTimes)
+        at_.fail(fmt::format("got \"{}\", expected at most {:g} times a size", text, kMostTimes));
     }
     std::string_view rest = text.substr(digits);
     if (digits > 0 && rest.starts_with('*')) rest.remove_prefix(1);
@@ -152,6 +188,8 @@ class LineReader {
     for (bool more = true; more;) {
       const std::size_t end = std::min(rest.find('*'), rest.size());
       more = end < rest.size();
+      if (out.sizes.size() == kMostFactors)
+        at_.fail(fmt::format("got \"{}\", expected a product of at most {} sizes", text, kMostFactors));
       out.sizes.push_back(size(rest.substr(0, end)));
       rest.remove_prefix(more ? end + 1 : end);
     }
@@ -159,9 +197,9 @@ class LineReader {
   }
 
   std::uint8_t size(std::string_view name) const {
-    const std::vector<std::string> known = names_of(part_);
+    const std::vector<std::string> known = size_names(part_);
     const auto at = std::find(known.begin(), known.end(), name);
-    if (at == known.end()) refuse(at_, name, fmt::format("size of {}", name_of(part_)), known);
+    if (at == known.end()) refuse_word(at_, name, fmt::format("size of {}", name_of(part_)), known);
     return static_cast<std::uint8_t>(at - known.begin());
   }
 
@@ -184,7 +222,7 @@ void read_tensor(LineReader& reader, const std::string& name, KeptLine& line) {
   line.conditions = reader.conditions();
 }
 
-const std::vector<Settings>& items_of(const Settings& recipe, std::string_view key) {
+const std::vector<Settings>& line_items(const Settings& recipe, std::string_view key) {
   static const std::vector<Settings> none;
   const Settings* list = recipe.find(key);
   if (list == nullptr) return none;
@@ -192,9 +230,9 @@ const std::vector<Settings>& items_of(const Settings& recipe, std::string_view k
   return list->items();
 }
 
-std::vector<Line> lines_of(RecipePart part, const Settings& recipe, std::string_view key) {
+std::vector<Line> read_lines(RecipePart part, const Settings& recipe, std::string_view key) {
   std::vector<Line> lines;
-  for (const Settings& item : items_of(recipe, key)) {
+  for (const Settings& item : line_items(recipe, key)) {
     const auto& [name, text] = named_line(item);
     LineReader reader(part, text);
     Line& line = lines.emplace_back();
@@ -204,9 +242,9 @@ std::vector<Line> lines_of(RecipePart part, const Settings& recipe, std::string_
   return lines;
 }
 
-std::vector<KeptLine> tensors_of(RecipePart part, const Settings& recipe, std::string_view key) {
+std::vector<KeptLine> read_tensors(RecipePart part, const Settings& recipe, std::string_view key) {
   std::vector<KeptLine> lines;
-  for (const Settings& item : items_of(recipe, key)) {
+  for (const Settings& item : line_items(recipe, key)) {
     const auto& [name, text] = named_line(item);
     LineReader reader(part, text);
     read_tensor(reader, name, lines.emplace_back());
@@ -216,16 +254,16 @@ std::vector<KeptLine> tensors_of(RecipePart part, const Settings& recipe, std::s
 
 Recipe read_variant(RecipePart part, std::string variant, const Settings& document) {
   if (!document.is_mapping()) document.expected("a recipe: a mapping of source, forward, backward and keeps");
-  document.refuse_unknown({"source", "like", "over_group", "forward", "backward", "keeps", "works", "gaps"});
+  document.refuse_unknown({"source", "like", "over_group", "outside", "forward", "backward", "keeps", "works", "gaps"});
   Recipe recipe;
   recipe.part = part;
   recipe.variant = std::move(variant);
   recipe.source = document.at("source").text();
-  recipe.forward = lines_of(part, document, "forward");
-  recipe.backward = lines_of(part, document, "backward");
-  recipe.keeps = tensors_of(part, document, "keeps");
-  recipe.works = tensors_of(part, document, "works");
-  recipe.gaps = tensors_of(part, document, "gaps");
+  recipe.forward = read_lines(part, document, "forward");
+  recipe.backward = read_lines(part, document, "backward");
+  recipe.keeps = read_tensors(part, document, "keeps");
+  recipe.works = read_tensors(part, document, "works");
+  recipe.gaps = read_tensors(part, document, "gaps");
   return recipe;
 }
 
@@ -237,11 +275,12 @@ void take_over(const Settings& document, const Recipe& other, Recipe& recipe) {
   if (!given("keeps")) recipe.keeps = other.keeps;
   if (!given("works")) recipe.works = other.works;
   if (!given("gaps")) recipe.gaps = other.gaps;
+  recipe.outside = other.outside;
 }
 
 /// Over a group another variant's kernels take the place of a recipe's own.
 void put_over_group(const Settings& reference, const Recipe& other, Recipe& recipe) {
-  const std::vector<std::string> names = names_of(recipe.part);
+  const std::vector<std::string> names = size_names(recipe.part);
   const auto at = std::find(names.begin(), names.end(), "group");
   if (at == names.end()) reference.fail(fmt::format("got {}, which no group shares out", name_of(recipe.part)));
   const auto group = static_cast<std::uint8_t>(at - names.begin());
@@ -256,18 +295,18 @@ void put_over_group(const Settings& reference, const Recipe& other, Recipe& reci
 
 RecipePart part_named(const Settings& name) {
   std::vector<std::string> known;
-  for (const PartRow& row : parts()) known.emplace_back(row.name);
+  for (const PartRow& row : part_rows()) known.emplace_back(row.name);
   const std::string part = name.as_choice(known);
   return static_cast<RecipePart>(std::find(known.begin(), known.end(), part) - known.begin());
 }
 
-std::size_t index(RecipePart part) { return static_cast<std::size_t>(part); }
+std::size_t place_of(RecipePart part) { return static_cast<std::size_t>(part); }
 
 }  // namespace
 
-std::string_view name_of(RecipePart part) { return parts()[index(part)].name; }
-std::string_view meaning_of(RecipePart part) { return parts()[index(part)].meaning; }
-const std::vector<SizeName>& sizes_of(RecipePart part) { return parts()[index(part)].sizes; }
+std::string_view name_of(RecipePart part) { return part_rows()[place_of(part)].name; }
+std::string_view meaning_of(RecipePart part) { return part_rows()[place_of(part)].meaning; }
+const std::vector<SizeName>& sizes_of(RecipePart part) { return part_rows()[place_of(part)].sizes; }
 
 RecipeSizes::RecipeSizes(RecipePart part, std::initializer_list<std::pair<std::string_view, double>> values)
     : part_(part) {
@@ -298,6 +337,26 @@ bool KeptLine::holds(const RecipeSizes& sizes) const {
                      [&](const LineCondition& one) { return (sizes[one.size] != 0) == one.wanted; });
 }
 
+bool reads(const Recipe& recipe, std::string_view size) {
+  const std::vector<SizeName>& names = sizes_of(recipe.part);
+  const auto at = std::find_if(names.begin(), names.end(), [&](const SizeName& one) { return one.name == size; });
+  SIM_CHECK(at != names.end(), "{} has no size {}", name_of(recipe.part), size);
+  const auto place = static_cast<std::uint8_t>(at - names.begin());
+  const auto in_sum = [&](const SizeSum& sum) {
+    return std::any_of(sum.terms.begin(), sum.terms.end(), [&](const SizeSum::Term& term) {
+      return std::find(term.sizes.begin(), term.sizes.end(), place) != term.sizes.end();
+    });
+  };
+  for (const auto* lines : {&recipe.forward, &recipe.backward}) {
+    for (const Line& line : *lines) {
+      const bool asks = std::any_of(line.conditions.begin(), line.conditions.end(),
+                                    [&](const LineCondition& one) { return one.size == place; });
+      if (asks || in_sum(line.elements) || in_sum(line.bytes_each)) return true;
+    }
+  }
+  return false;
+}
+
 double exchanged_elements(const Recipe& recipe, const RecipeSizes& sizes) {
   double elements = 0;
   for (const Line& line : recipe.forward) {
@@ -307,9 +366,9 @@ double exchanged_elements(const Recipe& recipe, const RecipeSizes& sizes) {
 }
 
 void RecipeBook::add(const Settings& document) {
-  document.refuse_unknown({"part", "usual", "variants"});
+  document.refuse_unknown({"part", "read_by", "usual", "variants"});
   const RecipePart part = part_named(document.at("part"));
-  Part& here = parts_[index(part)];
+  Part& here = parts_[place_of(part)];
   if (!here.variants.empty()) document.at("part").fail(fmt::format("got {} twice, expected once", name_of(part)));
   const Settings& variants = document.at("variants");
   if (!variants.is_mapping() || variants.members().empty()) variants.expected("names of variants and their recipes");
@@ -328,6 +387,12 @@ void RecipeBook::add(const Settings& document) {
     names.push_back(name);
   }
   here.usual = document.at("usual").as_choice(names);
+  for (std::size_t i = 0; i < recipes.size(); ++i) {
+    if (const Settings* other = variants.members()[i].second.find("outside")) {
+      const auto at = std::find(names.begin(), names.end(), other->as_choice(names)) - names.begin();
+      recipes[i].outside = std::make_shared<const Recipe>(recipes[static_cast<std::size_t>(at)]);
+    }
+  }
   for (Recipe& recipe : recipes) here.variants.push_back(std::make_shared<const Recipe>(std::move(recipe)));
 }
 
@@ -350,23 +415,23 @@ std::shared_ptr<const Recipe> RecipeBook::read(RecipePart part, const Settings& 
 
 std::shared_ptr<const Recipe> RecipeBook::usual(RecipePart part) const {
   for (const auto& one : variants(part)) {
-    if (one->variant == parts_[index(part)].usual) return one;
+    if (one->variant == parts_[place_of(part)].usual) return one;
   }
   return nullptr;
 }
 
 const std::vector<std::shared_ptr<const Recipe>>& RecipeBook::variants(RecipePart part) const {
-  return parts_[index(part)].variants;
+  return parts_[place_of(part)].variants;
 }
 
 const Recipe& Recipes::of(RecipePart part) const {
   static const Recipe nothing;
-  return parts_ && (*parts_)[index(part)] ? *(*parts_)[index(part)] : nothing;
+  return parts_ && (*parts_)[place_of(part)] ? *(*parts_)[place_of(part)] : nothing;
 }
 
 void Recipes::set(std::shared_ptr<const Recipe> recipe) {
   Parts parts = parts_ ? *parts_ : Parts{};
-  parts[index(recipe->part)] = std::move(recipe);
+  parts[place_of(recipe->part)] = std::move(recipe);
   parts_ = std::make_shared<const Parts>(std::move(parts));
 }
 

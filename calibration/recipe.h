@@ -29,8 +29,8 @@
 namespace orrery::calibration {
 
 /// What has recipes: a file each, by the name of the part.
-enum class RecipePart : std::uint8_t { rotary, activation, residual, loss };
-inline constexpr std::size_t kRecipeParts = 4;
+enum class RecipePart : std::uint8_t { norm, attention_in, rotary, activation, residual, loss, optimizer };
+inline constexpr std::size_t kRecipeParts = 7;
 std::string_view name_of(RecipePart part);
 /// One sentence.
 std::string_view meaning_of(RecipePart part);
@@ -92,12 +92,15 @@ struct Recipe {
   RecipePart part{};
   std::string variant, source;
   std::vector<Line> forward, backward;
-  std::vector<KeptLine> keeps;  // from the forward to the backward pass
-  std::vector<KeptLine> works;  // alive beside that while its backward pass works
-  std::vector<KeptLine> gaps;   // what lies free between its tensors then, and fits none of them
+  std::vector<KeptLine> keeps;                 // from the forward to the backward pass
+  std::vector<KeptLine> works;                 // alive beside that while its backward pass works
+  std::vector<KeptLine> gaps;                  // what lies free between its tensors then, and fits none of them
+  std::shared_ptr<const Recipe> outside = {};  // of what lies outside of compiled blocks; null: the same
   bool operator==(const Recipe&) const = default;
 };
 
+/// Whether a line of it hangs on this size.
+bool reads(const Recipe& recipe, std::string_view size);
 /// Elements that the collectives of a forward pass move.
 double exchanged_elements(const Recipe& recipe, const RecipeSizes& sizes);
 

@@ -30,8 +30,9 @@ std::vector<RecipePart> parts_with_recipes() {
 
 /// A value for each size of a part, 0 or 1 for the flags among them: primes, so that sums tell their terms apart.
 RecipeSizes sizes_with(RecipePart part, double flag) {
-  static const std::vector<std::string> kFlags{"factor", "gated", "squared",  "bias",   "bias_in_gemm",
-                                               "group",  "mask",  "residual", "shards", "rms"};
+  static const std::vector<std::string> kFlags{
+      "factor", "gated", "squared", "bias", "bias_in_gemm", "group",  "mask",    "shards",   "rms",    "residual",
+      "fused",  "adam",  "lamb",    "sgd",  "fp16",         "narrow", "moments", "momentum", "adagrad"};
   static constexpr std::array kPrimes{2.0, 3.0, 5.0, 7.0, 11.0, 13.0, 17.0, 19.0, 23.0, 29.0, 31.0, 37.0};
   RecipeSizes sizes(part);
   std::size_t next = 0;
@@ -130,6 +131,8 @@ TEST_CASE("recipes that cannot be read are refused where they stand") {
   refuses("copy q+ 2e", "a sum of products");
   refuses("copy +q 2e", "a sum of products");
   refuses("copy q 2..5e", "a sum of products");
+  refuses("copy q 2000000e", "at most 1e+06 times");
+  refuses("copy q*q*q*q 2e", "at most 3 sizes");
   refuses("copy q 2e when factor", "expected \"if\"");
   refuses("copy q 2e if factor q", "expected \"and\"");
   refuses("copy q 2e if", "a size");

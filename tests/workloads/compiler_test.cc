@@ -42,14 +42,16 @@ const Sets kLlama{"parallelism={tensor: 1, pipeline: 1, data: 16}",
                   "model.gated_mlp=true",
                   "model.biases=none",
                   "model.norm=rms_norm",
-                  "software.separate_qkv=true",
+                  "software.query_layers=separate",
                   "software.separate_gate=true",
-                  "software.fused_layer_norm=true",
-                  "software.persistent_layer_norm=true",
+                  "software.recipe.norm=persistent",
                   "software.recomputes_needed_only=true"};
 const Sets kByOperation{"recompute={kind: selective, modules: [every_second_product]}"};
 
-Sets compiled(const char* is) { return {std::string("software.compiled_blocks=") + is}; }
+Sets compiled(const char* is) {
+  return {std::string("software.compiled_blocks=") + is,
+          is == std::string("true") ? "software.recipe.norm=compiled" : "software.recipe.norm=persistent"};
+}
 
 }  // namespace
 
@@ -103,7 +105,7 @@ TEST_CASE(
 
 TEST_CASE("units are copied out of their gather in both passes, and their gradients into the reduction") {
   const Sets sharded = joined(kLlama, {"parallelism={tensor: 1, pipeline: 1, data: 16, sharding: parameters}",
-                                       "overlap=null", "software.fused_wgrad_accumulation=false"});
+                                       "overlap=null", "software.weight_gradients=apart"});
   const Sets copies{"software.copies_units=true"};
   for (const char* recompute : {"recompute=none", "recompute=full"}) {
     const Sets sets = joined(joined(sharded, copies), {recompute});

@@ -247,10 +247,10 @@ TEST_CASE("kernels beside the products move what they read and write, to the byt
   CHECK(bytes(in_steps, "rotated gradients to 16 bit", false) == turned * (4 + 2));
   // Attention's output is transposed where there is more than one sequence, and once more for the gradient of the
   // projection's weights where the first copy is not kept.
-  std::vector<std::string> copied{"software.copies_output=true", "batch.micro=2"};
+  std::vector<std::string> copied{"software.output_copy=kept", "batch.micro=2"};
   CHECK(bytes(copied, "copy attention output", true) == 2 * 1024.0 * 1024 * (2 + 2));
   CHECK(bytes(copied, "copy attention output again", false) == 0);
-  copied.emplace_back("software.copies_output_again=true");
+  copied.emplace_back("software.output_copy=made_again");
   CHECK(bytes(copied, "copy attention output again", false) == 2 * 1024.0 * 1024 * (2 + 2));
   copied[1] = "batch.micro=1";
   CHECK(bytes(copied, "copy attention output", true) == 0);

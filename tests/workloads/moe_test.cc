@@ -432,7 +432,7 @@ TEST_CASE("experts are shared out: a rank holds its part of their states") {
 TEST_CASE("experts' whole gradients stand beside their shards as well, in buckets of their own or layer by layer") {
   const auto gathered = [](const char* bucket) {
     const Job job = mixture_job({"parallelism.pipeline=1", "parallelism.sharding=gradients", "overlap.gradients=false",
-                                 "software.reduces_every_pass=true", "precision={matmul: bf16, gradients: fp32}",
+                                 "software.gradient_reduction=every_pass", "precision={matmul: bf16, gradients: fp32}",
                                  fmt::format("software.gradient_bucket='{}'", bucket)});
     return stage_memory(job, split_layers(job)).front().parts.gathered;
   };
@@ -665,7 +665,7 @@ TEST_CASE("rows that come to experts are cast by kernels of their own, padded in
     Computation computation;
     computation.experts = style;
     computation.precision.matmul = type;
-    computation.style.fused_cast = fuses;
+    computation.style.casts = fuses ? calibration::Casts::fused : calibration::Casts::apart;
     const Network network = moe(mixture(), Split{}, computation);
     double sum = 0;
     for (const LayerOp& op : network.layer(1).ops) {

@@ -61,7 +61,8 @@ double kept_activation_input(const LayerWriter& writer) {
 // ---- attention ----
 
 std::vector<MatMul> AttentionHalf::products() const {
-  if (m_.parallel_block || !style_.linear.queries.separate) return {w_.product("qkv", z_.q + 2 * z_.kv_made, z_.width)};
+  if (m_.parallel_block || !style_.linear.queries.separate())
+    return {w_.product("qkv", z_.q + 2 * z_.kv_made, z_.width)};
   return {w_.product("query", z_.q, z_.width), w_.product("key", z_.kv, z_.width),
           w_.product("value", z_.kv, z_.width)};
 }
@@ -76,7 +77,7 @@ void AttentionHalf::bias_gradient() {
 
 /// Parts of every group's channels, which have gaps between them. Keys without a norm go to the rotation as they lie.
 void AttentionHalf::part_queries() {
-  if (!style_.linear.queries.parted || style_.linear.queries.separate || z_.kv_heads >= z_.heads) return;
+  if (style_.linear.queries.layers != calibration::QueryLayers::parted || z_.kv_heads >= z_.heads) return;
   const double copied = z_.of_token(z_.q + (m_.attention.qk_norm ? 2 : 1) * z_.kv);
   w_.backward("join gradients of queries, keys and values", Streaming::copy, qkv_elements(), 2 * e_);
   w_.forward("part queries from keys and values", Streaming::strided, copied, 2 * e_);
@@ -132,6 +133,7 @@ AttentionOp attention_op(const LayerWriter& writer, std::int64_t heads, std::int
   a.recomputed = computation.again(&RecomputedParts::core_attention);
   a.type = computation.precision.activations;
   a.style = computation.attention_style;
+  a.way = &computation.style.recipes.of(calibration::RecipePart::attention_in);
   if (a.style.attention_kernel == calibration::AttentionKernel::fused_fp8 && !writer.quantised())
     a.style.attention_kernel = calibration::AttentionKernel::fused;
   return a;
@@ -165,14 +167,14 @@ void AttentionHalf::attention(std::int64_t window) {
   repeat_keys();
   w_.add(attention_op(w_, z_.heads, repeats_keys() ? z_.heads : z_.kv_heads, m_.head_dim(), window));
   if (!copies_output()) return;
-  if (w_.computation().attention_style.copies_output_again)
+  if (w_.computation().attention_style.output_copy == calibration::OutputCopy::made_again)
     w_.backward("copy attention output again", Streaming::copy, z_.of_token(z_.q), 2 * e_);
   w_.forward("copy attention output", Streaming::copy, z_.of_token(z_.q), 2 * e_);
 }
 
 /// Sequences and tokens change places; of one sequence nothing moves.
 bool AttentionHalf::copies_output() const {
-  return w_.computation().attention_style.copies_output && w_.split().micro_batch > 1;
+  return w_.computation().attention_style.output_copy != calibration::OutputCopy::none && w_.split().micro_batch > 1;
 }
 
 void AttentionHalf::cast_output() {
@@ -184,7 +186,7 @@ void AttentionHalf::write(std::int64_t window) {
   w_.norm("layer norm", "layer norm backward", true, products().size());
   w_.cast_input();
   w_.again(&RecomputedParts::qkv,
-           [&] { w_.column(products(), w_.enter(), LinearOp::Part::attention_in, style_.linear.queries.separate); });
+           [&] { w_.column(products(), w_.enter(), LinearOp::Part::attention_in, style_.linear.queries.separate()); });
   bias_gradient();
   if (adds_bias()) w_.add(bias());
   w_.again(&RecomputedParts::qkv, [&] { gather_heads(); });
@@ -220,7 +222,7 @@ void AttentionHalf::keep(Layer& layer) const {
   const calibration::AttentionStyle& style = w_.computation().attention_style;
   if (style.keeps_first_keys && z_.kv_heads == z_.heads)
     layer.kept.push_back({"first copy of keys and values", 2 * kv, e_, kAttention, made});
-  if (copies_output() && !style.copies_output_again)
+  if (copies_output() && style.output_copy == calibration::OutputCopy::kept)
     layer.kept.push_back({"copy of attention output", q, e_, kAttention, output});
   if (calibration::is_quantised(w_.computation().precision.matmul))
     layer.kept.push_back({"cast attention output", q, kept_input(w_), kAttention, output, true});
@@ -246,7 +248,7 @@ void AttentionHalf::keep(Layer& layer) const {
 
 void AttentionHalf::weigh(Layer& layer) const {
   const double t = z_.parts(), h = real(z_.width), q = real(m_.attention_width()), kv = real(m_.kv_width());
-  if (style_.linear.queries.separate) {
+  if (style_.linear.queries.separate()) {
     layer.weights.push_back({"query", q * h / t, true});
     layer.weights.push_back({"key", kv * h / t, true});
     layer.weights.push_back({"value", kv * h / t, true});

@@ -54,7 +54,8 @@ struct StreamingOp {
   calibration::Streaming kernel;
   double elements = 0, bytes_each = 0;
   Direction direction = Direction::forward;
-  bool routed = false;  // of tokens that routing gave to this rank
+  bool routed = false;                          // of tokens that routing gave to this rank
+  const calibration::Recipe* recipe = nullptr;  // whose line it is, which lies in Network::recipes
 };
 
 /// One product of a linear layer: weight [out, in], input [tokens, in]. Or one of each of `copies` weights of that
@@ -118,6 +119,7 @@ struct AttentionOp {
   bool recomputed;  // runs again ahead of its backward pass
   DataType type;
   calibration::AttentionStyle style;
+  const calibration::Recipe* way = nullptr;  // what is moved on the way to its kernels, and back; null: nothing
 };
 
 /// A collective of its own.

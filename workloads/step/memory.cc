@@ -41,17 +41,17 @@ struct StateStyle {
   bool allocates_gradients_late = false;
   bool frees_end_unit = false;
   bool keeps_last_unit = false;
-  bool states_follow_weights = false;
-  bool moments_16bit = false;
+  calibration::OptimizerStates states = {};
   HostCopies host = {};
 
+  bool follows_weights() const { return states == calibration::OptimizerStates::as_weights; }
   bool reaches(Sharding level) const { return data.sharding >= level; }
   /// Ranks that share what is sharded, once `level` is reached.
   double shared_by(Sharding level) const { return reaches(level) ? real(data.owners) : 1.0; }
   /// Ranks that share a gradient between micro-batches.
   double gradients_shared_by() const {
     if (gradients_pass()) return real(data.owners);
-    if (data.fetches.reduces_last_pass) return 1;
+    if (data.fetches.reduces_last_pass()) return 1;
     return data.shares_gradients() ? real(data.among.ranks.gradients) : 1.0;
   }
   /// Added up whole, but only while the backward passes over their chunk are under way (FSDP).
@@ -68,7 +68,7 @@ struct StateStyle {
   double device_share() const { return 1 - host.states.optimizer; }
   double gradients_stay() const {
     const bool leave =
-        host.any() && host.in_backward && (data.replicas == 1 || (data.by_unit && !data.fetches.reduces_last_pass));
+        host.any() && host.in_backward && (data.replicas == 1 || (data.by_unit && !data.fetches.reduces_last_pass()));
     return leave ? device_share() : 1;
   }
   /// Parameters come and gradients go unit by unit, a block each and embedding and head together.
@@ -78,9 +78,10 @@ struct StateStyle {
 StageMemory model_states(const StateStyle& style, double parameters) {
   const bool one = style.optimizer == OptimizerKind::sgd || style.optimizer == OptimizerKind::adagrad;
   const double element = calibration::bytes_of(style.precision.activations);
-  const double state = style.states_follow_weights ? element : style.moments_16bit ? 2 : 4;
+  const bool narrow = style.states == calibration::OptimizerStates::moments_16bit;
+  const double state = style.follows_weights() ? element : narrow ? 2 : 4;
   // PyTorch's SGD has no momentum unless it is asked to; frameworks with fp32 copies ask it to.
-  const bool stateless = style.optimizer == OptimizerKind::sgd && style.states_follow_weights;
+  const bool stateless = style.optimizer == OptimizerKind::sgd && style.follows_weights();
   const double moments = stateless ? 0 : one ? state : 2 * state;
   StageMemory m;
   m.parameters = parameters * element / style.weights_shared_by();
@@ -89,14 +90,14 @@ StageMemory model_states(const StateStyle& style, double parameters) {
   m.gradients = parameters * 2 / style.gradients_shared_by() * style.gradients_stay();
   if (style.host.states.parameters) m.parameters = 0;
   // Weights that are trained in fp32, or updated as they are, are their own master copy.
-  const bool own = style.precision.activations == DataType::fp32 || style.states_follow_weights;
+  const bool own = style.precision.activations == DataType::fp32 || style.follows_weights();
   const double master = own ? 0 : 4;
   const double updated = parameters / style.shared_by(Sharding::optimizer);
   m.optimizer = parameters * (master + moments) / style.shared_by(Sharding::optimizer) * style.device_share();
   m.host = updated * style.host.states.optimizer * style.host.bytes.held;
   // FSDP's shards are fp32 from the start, gradients and all; where these are added up whole, they are in the type of
   // the reduction.
-  const bool shards = style.reaches(Sharding::parameters) && !style.data.fetches.reduces_last_pass;
+  const bool shards = style.reaches(Sharding::parameters) && !style.data.fetches.reduces_last_pass();
   const double beyond = shards ? 0 : style.gradient_bytes() - 2;
   m.parts.accumulators = parameters * beyond / style.gradients_shared_by() * style.gradients_stay();
   return m;
@@ -270,7 +271,7 @@ double message_bytes(const Parallelism& p, double element, bool overlaps, const 
 double step_bytes(const StateStyle& style, double parameters) {
   const double updated = style.device_share() * parameters / style.shared_by(Sharding::optimizer);
   double bytes = 0;
-  if (!style.states_follow_weights && style.precision.accumulation != DataType::fp32)
+  if (!style.follows_weights() && style.precision.accumulation != DataType::fp32)
     bytes += 4 * updated;                                            // gradients in fp32 for the update
   if (style.optimizer == OptimizerKind::lamb) bytes += 4 * updated;  // the update, before its norm is known
   // A gather of all parameters by lists: this rank's part, a flat copy for each rank, and the library's of them all.
@@ -382,14 +383,13 @@ StateStyles state_styles(const DataParallelism& data, const std::optional<DataPa
   const StateStyle style{data,
                          method.precision,
                          method.optimizer,
-                         software.gradients.keeps_training_gradients || habits.holds_training_gradients,
+                         software.gradients.of_training != calibration::TrainingGradients::dropped,
                          habits.gathers_into_gradients,
-                         software.layers.current_scales && !software.layers.fused_amax,
+                         software.layers.looks_for_scales(),
                          habits.allocates_gradients_late,
                          habits.frees_end_unit,
                          habits.keeps_last_unit,
-                         software.optimizer.states_follow_weights,
-                         software.optimizer.moments_16bit,
+                         software.optimizer.states,
                          host_copies_of(method, software.optimizer, machine)};
   StateStyle experts = style;
   experts.data = of_experts.value_or(data);
@@ -492,8 +492,7 @@ std::vector<StageMemory> stage_memory(const Job& job, const LayerSplit& split) {
   const std::vector<std::vector<PassBytes>> chunks = chunk_bytes(job, split);
   // 16-bit gradients that are added to the accumulated ones and dropped behind every backward pass.
   const bool adds_up = calibration::bytes_of(style.precision.accumulation) > 2 && !style.reaches(Sharding::parameters);
-  const bool drops =
-      adds_up && job.software.memory.holds_training_gradients && !job.software.gradients.keeps_training_gradients;
+  const bool drops = adds_up && job.software.gradients.of_training == calibration::TrainingGradients::held;
   const HostLead lead =
       host_lead(job.software.memory.launches, job.software.messages, message_style_of(job).host_waits, layout.pipeline);
   const double exchanged = exchanged_bytes(layout, job.method.precision, job.software.attention_style, split.network);
