@@ -27,6 +27,33 @@ std::string written(const Settings& value) {
   return fmt::format("[{}]", fmt::join(items, ", "));
 }
 
+/// Keys and values, those of recipes as recipe.<part>.
+std::vector<std::pair<std::string, Settings>> flat_keys(const Settings& keys) {
+  std::vector<std::pair<std::string, Settings>> flat;
+  for (const auto& [key, value] : keys.members()) {
+    if (key != "recipe") {
+      flat.emplace_back(key, value);
+      continue;
+    }
+    if (!value.is_mapping()) value.expected("parts and their variants, as in {rotary: fused}");
+    for (const auto& [part, variant] : value.members()) flat.emplace_back("recipe." + part, variant);
+  }
+  return flat;
+}
+
+/// What a feature sets, as a generation's document holds it, where recipes may be written as recipe.<part>. Throws
+/// UserError for names that are not `known`.
+Settings nested(const Settings& keys, const std::vector<std::string>& known) {
+  Settings flat = Settings::mapping(keys.place(), keys.path()), whole = flat;
+  if (!keys.is_mapping()) keys.expected("a mapping of keys and values");
+  for (const auto& [key, value] : flat_keys(with_present_keys(keys))) {
+    flat.set(key, value);
+    key.starts_with("recipe.") ? whole.set_path(key, value) : whole.set(key, value);
+  }
+  flat.refuse_unknown(known);
+  return whole;
+}
+
 /// The items of a list of names, or of none.
 std::vector<Settings> list_of(const Settings& document, std::string_view key) {
   const Settings* list = document.find(key);
@@ -112,8 +139,8 @@ class Resolver {
     for (std::size_t b = 0; b < active_.size(); ++b) {
       for (std::size_t a = 0; a < b; ++a) {
         if (active_[a].overrides(active_[b]) != active_[b].overrides(active_[a])) continue;
-        for (const auto& [key, value] : active_[b].feature.sets.members()) {
-          const Settings* other = active_[a].feature.sets.find(key);
+        for (const auto& [key, value] : flat_keys(active_[b].feature.sets)) {
+          const Settings* other = active_[a].feature.sets.find_path(key);
           if (other != nullptr && written(*other) != written(value)) refuse(active_[a], active_[b], key);
         }
       }
@@ -126,26 +153,26 @@ class Resolver {
     nearer.reference.fail(
         fmt::format("got \"{0}\", which sets {1} to {2} where \"{3}\" sets it to {4}, expected `without: [{3}]`, or "
                     "`overrides` in one of their files",
-                    nearer.feature.name, key, written(*nearer.feature.sets.find(key)), other.feature.name,
-                    written(*other.feature.sets.find(key))));
+                    nearer.feature.name, key, written(*nearer.feature.sets.find_path(key)), other.feature.name,
+                    written(*other.feature.sets.find_path(key))));
   }
 
   void put(const std::string& key, const Settings& value, KeySource::Kind kind, const std::string& name,
            std::size_t document) {
-    out_.document.set(key, value);
+    key.starts_with("recipe.") ? out_.document.set_path(key, value) : out_.document.set(key, value);
     const auto same = [&](const KeySource& source) { return source.key == key; };
     std::erase_if(out_.sources, same);
     out_.sources.push_back({key, kind, name, document});
   }
 
   void put_all(const Settings& keys, KeySource::Kind kind, const std::string& name, std::size_t document) {
-    for (const auto& [key, value] : keys.members()) put(key, value, kind, name, document);
+    for (const auto& [key, value] : flat_keys(keys)) put(key, value, kind, name, document);
   }
 
   void put_feature(const Active& one) {
-    for (const auto& [key, value] : one.feature.sets.members()) {
+    for (const auto& [key, value] : flat_keys(one.feature.sets)) {
       const bool gives_way = std::any_of(active_.begin(), active_.end(), [&, &name = key](const Active& other) {
-        return other.overrides(one) && other.feature.sets.find(name) != nullptr;
+        return other.overrides(one) && other.feature.sets.find_path(name) != nullptr;
       });
       if (!gives_way) put(key, value, KeySource::Kind::feature, one.feature.name, one.document);
     }
@@ -177,7 +204,7 @@ class Resolver {
   }
 
   void put_document(std::size_t i) {
-    const Settings& document = chain_[i].document;
+    const Settings document = with_present_keys(chain_[i].document);
     const std::string& name = chain_[i].name;
     if (const Settings* library = document.find("collectives")) put_library(*library, i);
     for (const Active& one : active_) {
@@ -185,14 +212,16 @@ class Resolver {
     }
     const Settings* host = block_of(document, "host", SoftwareBlock::host);
     const Settings* fitted = block_of(document, "fitted", SoftwareBlock::fitted);
+    Settings flat = Settings::mapping(document.place());
     for (const auto& [key, value] : document.members()) {
       if (key == "name" || key == "provenance" || key == "facts" || key == "offers")
         out_.document.set(key, value);
       else if (key == "adapters")
         out_.adapters = value;
       else if (key != "features" && key != "without" && key != "collectives" && key != "host" && key != "fitted")
-        put(key, value, KeySource::Kind::generation, name, i);
+        flat.set(key, value);
     }
+    put_all(flat, KeySource::Kind::generation, name, i);
     if (host != nullptr) put_all(*host, KeySource::Kind::generation, name, i);
     if (fitted != nullptr) put_all(*fitted, KeySource::Kind::fitted, name, i);
   }
@@ -212,17 +241,15 @@ Feature read_feature(const Settings& document) {
   Feature feature;
   feature.name = document.at("name").text();
   feature.meaning = document.get_text("meaning", "");
-  feature.sets = document.at("sets");
-  feature.sets.refuse_unknown(keys_of(SoftwareBlock::all));
+  feature.sets = nested(document.at("sets"), keys_of(SoftwareBlock::all));
   software_keys().check(feature.sets);
-  if (feature.sets.members().empty()) feature.sets.fail("sets nothing, expected a key and its value");
+  if (feature.sets.members().empty()) document.at("sets").fail("sets nothing, expected a key and its value");
   for (const Settings& other : list_of(document, "overrides")) feature.overrides.push_back(other.text());
   if (const Settings* absent = document.find("absent")) {
     std::vector<std::string> own;
-    for (const auto& [key, value] : feature.sets.members()) own.push_back(key);
-    absent->refuse_unknown(own);
-    software_keys().check(*absent);
-    feature.absent = *absent;
+    for (const auto& [key, value] : flat_keys(feature.sets)) own.push_back(key);
+    feature.absent = nested(*absent, own);
+    software_keys().check(feature.absent);
   }
   return feature;
 }

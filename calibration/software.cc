@@ -2,6 +2,8 @@
 // documented and ignored, or read and undocumented.
 #include "calibration/software.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -231,10 +233,10 @@ std::vector<Row> default_rows() {
               "Default of the scenario's `parallelism.sequence_parallel`."),
       boolean("overlap_tensor", &S::defaults, &ScenarioDefaults::overlap_tensor,
               "Default of the scenario's `overlap.tensor`."),
-      boolean("overlap_pipeline", &S::defaults, &ScenarioDefaults::overlap_pipeline,
-              "Default of the scenario's `overlap.pipeline`."),
-      boolean("overlap_needs_chunks", &S::defaults, &ScenarioDefaults::overlap_needs_chunks,
-              "overlap_pipeline is the default of interleaved schedules alone; elsewhere messages are waited for."),
+      choice("overlap_pipeline", &S::defaults, &ScenarioDefaults::overlap_pipeline,
+             {PipelineOverlap::never, PipelineOverlap::of_chunks, PipelineOverlap::always},
+             "Default of the scenario's `overlap.pipeline`; of_chunks, of interleaved schedules alone: elsewhere "
+             "messages are waited for."),
       boolean(
           "overlap_pipeline_warmup", &S::messages, &MessagePolicy::overlap_pipeline_warmup,
           "Where pipeline messages overlap, those between two passes of a kind do too, as in warm-up and cool-down. "
@@ -280,70 +282,46 @@ std::vector<Row> kernel_rows() {
           "Type in which gradients are accumulated and reduced over data parallelism, but for fp16_accumulation."),
       data_type("parameter_gather_dtype", &S::gradients, &GradientReduction::parameter_gather_dtype,
                 "Type in which parameters are all-gathered."),
-      boolean("fused_bias_gelu", &S::layers, &LayerStyle::fused_bias_gelu, "Bias and GeLU in one kernel."),
-      boolean("activation_in_steps", &S::layers, &LayerStyle::activation_in_steps,
-              "The activation function, its product with a gate and their gradients are computed one operation at a "
-              "time, as eager PyTorch does."),
-      boolean("squared_relu_in_steps", &S::layers, &LayerStyle::squared_relu_in_steps,
-              "A squared ReLU and its gradient are computed one operation at a time, other activations in one kernel."),
-      boolean("fused_bias_dropout_residual", &S::layers, &LayerStyle::fused_bias_dropout_residual,
-              "Bias, dropout and residual addition in one kernel."),
-      boolean("fused_layer_norm", &S::layers, &LayerStyle::fused_layer_norm,
-              "Layer norm in one kernel, else about three passes over the data."),
-      boolean("persistent_layer_norm", &S::layers, &LayerStyle::persistent_layer_norm,
-              "Backward of a layer norm reads its operands once for the gradients of inputs and weights."),
-      boolean("fused_wgrad_accumulation", kLinear, &LinearStyle::fused_wgrad_accumulation,
-              "The weight gradient GEMM adds into the fp32 gradient."),
+      choice(
+          "weight_gradients", kLinear, &LinearStyle::weight_gradients,
+          {WeightGradients::apart, WeightGradients::fused, WeightGradients::fused_16bit},
+          "Gradients of weights: apart, a tensor of their own that is added up behind the GEMM; fused, the GEMM adds "
+          "into the fp32 gradient; fused_16bit, into 16-bit ones too, where gradients are kept so and parameters are "
+          "not sharded."),
       boolean(
           "reduces_amax", &S::gradients, &GradientReduction::reduces_amax,
           "In fp8, every forward and backward pass of a chunk ends with an all-reduce of the largest magnitudes over "
           "tensor- and data-parallel ranks, which the device waits for."),
-      boolean("fused_wgrad_16bit", kLinear, &LinearStyle::fused_wgrad_16bit,
-              "With fused_wgrad_accumulation, the GEMM adds into 16-bit gradients too, where gradients are kept so and "
-              "parameters are not sharded."),
-      boolean("fused_cast", &S::layers, &LayerStyle::fused_cast,
-              "fp8 casts inside the preceding norm or activation kernel."),
-      boolean("current_scales", &S::layers, &LayerStyle::current_scales,
-              "fp8 with a scale of each tensor: its largest magnitude is looked for in a pass of its own, so that no "
-              "kernel that makes a tensor casts it (fused_cast is off)."),
-      boolean("attention_layout_copies", &S::attention_style, &AttentionStyle::attention_layout_copies,
-              "Queries, keys, values and attention output are copied into the layout that the attention kernel wants."),
+      choice("casts", &S::layers, &LayerStyle::casts,
+             {Casts::apart, Casts::fused, Casts::scaled, Casts::scaled_by_makers},
+             "Casts of operands to 8 bits or fewer: apart, kernels of their own; fused, inside the norm or activation "
+             "ahead; scaled, in fp8 a scale of each tensor, whose largest magnitude is looked for in a pass ahead of a "
+             "cast, other types apart; scaled_by_makers, the norm or activation looks for it and a cast reads its "
+             "tensor once, other types fused."),
       number("qkv_copies", &S::attention_style, &AttentionStyle::qkv_copies, {"0", "20"},
              "Times that queries, keys and values are copied between the linear layer that makes them and attention."),
-      boolean(
-          "rotation_in_steps", &S::attention_style, &AttentionStyle::rotation_in_steps,
-          "Rotary embedding takes three passes over queries and keys in each direction: to fp32, a product of complex "
-          "numbers, and back."),
+      number("qkv_gradient_copies", &S::attention_style, &AttentionStyle::qkv_gradient_copies, {"0", "20"},
+             "Times that the gradients of queries, keys and values are copied on the way back."),
       boolean("repeats_keys", &S::attention_style, &AttentionStyle::repeats_keys,
               "Where several queries share a key, keys and values are copied out to as many heads as there are queries "
               "ahead of attention, and so exchanged over a context group; backward, their gradients are summed."),
-      number("qkv_gradient_copies", &S::attention_style, &AttentionStyle::qkv_gradient_copies, {"0", "20"},
-             "Times that the gradients of queries, keys and values are copied on the way back."),
-      boolean("compiled_cross_entropy", kHead, &HeadStyle::compiled_cross_entropy,
-              "The loss takes fp32 copies of the logits in three compiled passes forward and one backward."),
-      boolean("fused_cross_entropy", kHead, &HeadStyle::fused_cross_entropy,
-              "The loss reads the 16-bit logits once per pass, else fp32 copies are made and passed over one operation "
-              "at a time."),
       boolean("async_tensor_backward", kLinear, &LinearStyle::async_tensor_backward,
               "Reductions of input gradients run beside the weight gradient GEMMs."),
-      boolean("scatter_gather_pipeline", &S::messages, &MessagePolicy::scatter_gather_pipeline,
-              "Pipeline messages are split over the tensor group and gathered inside the node."),
-      boolean("scatter_gather_gradients", &S::messages, &MessagePolicy::scatter_gather_gradients,
-              "With scatter_gather_pipeline, gradients are split as well as activations."),
-      boolean(
-          "all_reduces_shards", &S::gradients, &GradientReduction::all_reduces_shards,
-          "Gradients are all-reduced, not reduce-scattered, though sharding leaves a rank only a part to update; they "
-          "are cast to the type of the activations for it (DeepSpeed's engine without its own ZeRO stages)."),
-      boolean("reduces_every_pass", &S::gradients, &GradientReduction::reduces_every_pass,
-              "With sharding: gradients, gradients are reduced in the backward pass of every micro-batch, as soon as "
-              "their layer is done, so that a rank keeps its share of them alone; else they are added up whole over "
-              "the micro-batches and reduced once a step."),
-      boolean(
-          "reduces_last_pass", &S::fetches, &FetchStyle::reduces_last_pass,
-          "With sharding: parameters, gradients are added up whole over the micro-batches of a step, and reduced in "
-          "the last backward pass alone."),
-      boolean("reduces_to_owners", &S::gradients, &GradientReduction::reduces_to_owners,
-              "With reduces_every_pass, each weight's gradient goes to the one rank that owns it."),
+      choice("scattered_messages", &S::messages, &MessagePolicy::scattered,
+             {ScatteredMessages::none, ScatteredMessages::activations, ScatteredMessages::both},
+             "Pipeline messages that are split over the tensor group and gathered inside the node: none, activations, "
+             "or both, their gradients too."),
+      choice("shard_reduction", &S::gradients, &GradientReduction::of_shards,
+             {ShardReduction::scatter, ShardReduction::all_reduce, ShardReduction::all_reduce_last},
+             "Gradients whose update is shared out: scatter, reduce-scattered; all_reduce, all-reduced in the type of "
+             "the activations (DeepSpeed's engine without its own ZeRO stages); all_reduce_last, with sharding: "
+             "optimizer as they were added up, at once and, unless the scenario says otherwise, behind the last "
+             "backward pass."),
+      choice("gradient_reduction", &S::gradients, &GradientReduction::passes,
+             {GradientPasses::once, GradientPasses::every_pass, GradientPasses::to_owners},
+             "With sharding: gradients, they are added up whole over the micro-batches and reduced once a step; in the "
+             "backward pass of every micro-batch, as soon as their layer is done, so that a rank keeps its share of "
+             "them alone; or then weight by weight, to_owners, the one rank that owns each."),
       number("fused_softmax_matrices", &S::attention_style, &AttentionStyle::fused_softmax_matrices, {"1", "1024"},
              "Unfused attention: the fused softmax takes score matrices (batch x heads) in multiples of this; other "
              "numbers are scaled, masked and normalised one operation at a time in fp32."),
@@ -377,11 +355,11 @@ std::vector<Row> bucket_rows() {
           "bucket_elements_per_rank", &S::buckets, &BucketPolicy::bucket_elements_per_rank, {"0", "1e9"},
           "A bucket of a given size holds at least this many elements for each data-parallel rank, so that rings stay "
           "busy."),
-      boolean("buckets_first_chunk_only", &S::buckets, &BucketPolicy::buckets_first_chunk_only,
-              "In a pipeline only the first chunk of the first stage is cut into buckets; every other chunk is one."),
-      boolean("buckets_follow_model", &S::buckets, &BucketPolicy::buckets_follow_model,
-              "Gradients and parameters of each chunk of an interleaved pipeline are one bucket, those of each layer "
-              "where there is one chunk; sizes of buckets mean nothing then."),
+      choice("bucket_cut", &S::buckets, &BucketPolicy::cut,
+             {BucketCut::every_chunk, BucketCut::first_chunk, BucketCut::as_model},
+             "What is cut into buckets of the given size: every_chunk; first_chunk, in a pipeline the first chunk of "
+             "the first stage, every other being one bucket; as_model, none: each chunk of an interleaved pipeline is "
+             "a bucket, each layer where there is one chunk."),
       boolean("gradient_buckets_by_weight", &S::buckets, &BucketPolicy::gradient_buckets_by_weight,
               "A gradient bucket is closed by the weight that fills it, and not by the layer that does."),
       boolean(
@@ -408,25 +386,26 @@ std::vector<Row> bucket_rows() {
 std::vector<Row> fetch_rows() {
   using S = Software;
   return {
-      boolean(
-          "fetches_by_weight", &S::fetches, &FetchStyle::fetches_by_weight,
-          "With sharding: parameters, every weight matrix is gathered by a call of its own ahead of the product that "
-          "reads it, in forward, recomputed and backward passes, one call ahead, and every tensor's gradient is "
-          "reduced by a call of its own; norms and biases stay whole and are gathered once a step. Else layer by "
-          "layer. Not for mixtures of experts, parallel blocks or recomputation by operation."),
-      boolean("fetches_drained", &S::fetches, &FetchStyle::fetches_drained,
-              "With fetches_by_weight, the host waits for all that it has launched before every gather, and for the "
-              "gathered weight before it launches what reads it."),
+      choice(
+          "fetches", &S::fetches, &FetchStyle::fetches,
+          {Fetches::by_unit, Fetches::by_weight, Fetches::by_weight_drained},
+          "With sharding: parameters, parameters are gathered by_unit, layer by layer; by_weight, every weight matrix "
+          "by "
+          "a call of its own ahead of the product that reads it, in forward, recomputed and backward passes, one call "
+          "ahead, and every tensor's gradient is reduced by a call of its own, while norms and biases stay whole and "
+          "are gathered once a step; by_weight_drained, the host also waits for all that it has launched before every "
+          "gather, and for the gathered weight before it launches what reads it. By unit for mixtures of experts, "
+          "parallel blocks and recomputation by operation."),
       boolean(
           "collectives_by_list", &S::fetches, &FetchStyle::collectives_by_list,
-          "With fetches_by_weight, a call takes a list of its ranks' parts: a buffer is cleared for them, filled and "
+          "With fetches by_weight, a call takes a list of its ranks' parts: a buffer is cleared for them, filled and "
           "copied once more, part by part. Where optimizer states alone are sharded, parameters are gathered behind "
           "the step through such lists, which take memory."),
       number(
           "live_parameters", &S::fetches, &FetchStyle::live_parameters, {"0", "1e15"},
-          "With fetches_by_weight, nothing is fetched ahead while at least so many elements are at hand; 0: no limit."),
+          "With fetches by_weight, nothing is fetched ahead while at least so many elements are at hand; 0: no limit."),
       number("reuse_distance", &S::fetches, &FetchStyle::reuse_distance, {"0", "1e15"},
-             "With fetches_by_weight, a weight stays gathered if at most so many elements of others are used before it "
+             "With fetches by_weight, a weight stays gathered if at most so many elements of others are used before it "
              "is used again in the same pass."),
       boolean("quantised_fetches", &S::fetches, &FetchStyle::quantised_fetches,
               "Parameters that are gathered in every pass travel in blocks of int8 with a scale each, which kernels "
@@ -435,20 +414,22 @@ std::vector<Row> fetch_rows() {
           "quantised_reductions", &S::fetches, &FetchStyle::quantised_reductions,
           "Gradients that are reduced in every pass travel in blocks of int4 with a scale each, exchanged and added "
           "up once inside nodes and once between them."),
-      boolean("reduces_groups_once", &S::fetches, &FetchStyle::reduces_groups_once,
-              "With parallelism.shard_group, gradients are added up between groups once a step, else in every pass."),
+      choice("unit_reduction", &S::fetches, &FetchStyle::reduction,
+             {UnitReduction::every_pass, UnitReduction::groups_once, UnitReduction::last_pass},
+             "With sharding: parameters, gradients are reduced in every_pass; groups_once, with "
+             "parallelism.shard_group between groups once a step; last_pass, they are added up whole over the "
+             "micro-batches and reduced in the last backward pass alone."),
   };
 }
 
 std::vector<Row> attention_rows() {
   using S = Software;
   return {
-      boolean(
-          "copies_output", &S::attention_style, &AttentionStyle::copies_output,
-          "The output of attention is copied into another layout for the projection, where a micro-batch has more than "
-          "one sequence, and both stay for the backward pass."),
-      boolean("copies_output_again", &S::attention_style, &AttentionStyle::copies_output_again,
-              "With copies_output, the copy goes with the projection's product, and the backward pass makes another."),
+      choice("output_copy", &S::attention_style, &AttentionStyle::output_copy,
+             {OutputCopy::none, OutputCopy::kept, OutputCopy::made_again},
+             "The output of attention is copied into another layout for the projection, where a micro-batch has more "
+             "than one sequence: kept, both stay for the backward pass; made_again, the copy goes with the "
+             "projection's product, and the backward pass makes another."),
       boolean("keeps_first_keys", &S::attention_style, &AttentionStyle::keeps_first_keys,
               "Keys and values are copied out of a tensor that queries share with them, which queries keep whole for "
               "the backward pass; where several queries share a key, they have tensors of their own."),
@@ -463,9 +444,6 @@ std::vector<Row> attention_rows() {
       number("attention_score_operations", &S::attention_style, &AttentionStyle::score_operations, {"0", "1000"},
              "Operations in fp32 that fused attention takes for each score, in both passes, beyond those of the kernel "
              "that attention_kernel names; at the device's rate outside of its matrix units."),
-      boolean("attention_unpads", &S::attention_style, &AttentionStyle::attention_unpads,
-              "Queries, keys and values are picked by token index before fused attention, its output is put back after "
-              "it (padding removed, whether there is any or not)."),
       number("host_reads_per_attention", kHostReads, &AttentionStyle::HostReads::per_attention, {"0", "100"},
              "Times that the host reads a number from the device in a forward pass of attention, as for sequence "
              "lengths; the device runs dry meanwhile."),
@@ -482,25 +460,20 @@ std::vector<Row> attention_rows() {
 std::vector<Row> trainer_rows() {
   using S = Software;
   return {
-      boolean("fused_amax", &S::layers, &LayerStyle::fused_amax,
-              "With current_scales, the norm or activation that makes a tensor finds its largest magnitude, and a cast "
-              "reads it once; else in a pass of its own, beside a cast that reads it twice."),
       boolean("dropout", &S::layers, &LayerStyle::dropout, "Dropout of hidden states and attention probabilities."),
       boolean("bias_in_gemm", kLinear, &LinearStyle::bias_in_gemm, "A linear layer's GEMM adds its bias (epilogue)."),
-      boolean("parts_queries", kQueries, &LinearStyle::Queries::parted,
-              "Where several queries share a key, queries, values and keys that have a norm are copied out of the one "
-              "tensor that a linear layer makes of the three; backward, their gradients are joined."),
       boolean("shares_key_heads", kQueries, &LinearStyle::Queries::shares_heads,
               "A tensor group may have more ranks than the model has heads of keys: each makes its part of the "
               "queries, keys and values, which are gathered, and several take the same head of keys."),
-      boolean("separate_qkv", kQueries, &LinearStyle::Queries::separate,
-              "Queries, keys and values are three linear layers: three products with their biases, and gradients of "
-              "their input that are added up and, over a tensor group, reduced apart. A parallel block keeps one."),
+      choice(
+          "query_layers", kQueries, &LinearStyle::Queries::layers,
+          {QueryLayers::joint, QueryLayers::parted, QueryLayers::separate},
+          "Queries, keys and values: joint, one product; parted, where several queries share a key, queries, values "
+          "and keys that have a norm are copied out of its tensor and their gradients joined; separate, three linear "
+          "layers with three biases, whose gradients of the input are added up and, over a tensor group, reduced "
+          "apart. A parallel block keeps one."),
       boolean("separate_gate", kLinear, &LinearStyle::separate_gate,
               "The two up projections of a gated MLP are two products, whose gradients of the input are added up."),
-      boolean("cross_entropy_kernel", kHead, &HeadStyle::cross_entropy_kernel,
-              "Without tensor parallelism the loss is one kernel over an fp32 copy of the logits, else one operation "
-              "at a time."),
       boolean(
           "z_loss", kHead, &HeadStyle::z_loss,
           "The loss has a term in the logits' log-sum-exp, which is computed on an fp32 copy one operation at a time "
@@ -530,9 +503,6 @@ std::vector<Row> trainer_rows() {
       boolean("exchanges_fused", kLinear, &LinearStyle::exchanges_fused,
               "overlap.tensor fuses an exchange with the product that reads or makes the tensor: not with a cast, nor "
               "with a sum of gradients; parts of a sum are added up in a pass of their own."),
-      boolean("reduces_shards_last", &S::gradients, &GradientReduction::reduces_shards_last,
-              "With sharding: optimizer, all gradients are all-reduced as they were added up, at once and, unless the "
-              "scenario says otherwise, behind the last backward pass."),
       number("gemm_rate", kRates, &GemmRates::of_library, {"0.1", "2"},
              "Rate of a linear layer's 16-bit GEMM, over that with the release of the matrix library that the device's "
              "profile was measured with."),
@@ -542,28 +512,19 @@ std::vector<Row> trainer_rows() {
               "The tensor group gathers the logits of the whole vocabulary, and every rank computes the loss."),
       boolean("whole_embedding", kHead, &HeadStyle::whole_embedding,
               "Every tensor rank holds all of the embedding and looks up all tokens."),
-      boolean(
-          "states_follow_weights", &S::optimizer, &OptimizerStyle::states_follow_weights,
-          "The optimizer's moments have the type of the weights, and these are updated as they are: there is no copy "
-          "in fp32."),
-      boolean("moments_16bit", &S::optimizer, &OptimizerStyle::moments_16bit,
-              "The optimizer's moments lie in 16 bits; weights that it updates and their gradients do not."),
-      boolean("gradients_to_host_in_backward", &S::optimizer, &OptimizerStyle::gradients_to_host_in_backward,
-              "With offload.optimizer, gradients are copied to the host as the backward pass reduces them, and not "
-              "behind the last one."),
-      boolean("host_adds_up_gradients", &S::optimizer, &OptimizerStyle::host_adds_up_gradients,
-              "With gradients_to_host_in_backward, the host adds up the gradients of several micro-batches, and clips "
-              "them; else they come back to the device, which adds."),
+      choice("optimizer_states", &S::optimizer, &OptimizerStyle::states,
+             {OptimizerStates::fp32, OptimizerStates::moments_16bit, OptimizerStates::as_weights},
+             "The optimizer's states: fp32; moments_16bit, its moments lie in 16 bits, weights that it updates and "
+             "their gradients do not; as_weights, moments have the type of the weights, which are updated as they are, "
+             "so that there is no copy in fp32."),
+      choice("offloaded_gradients", &S::optimizer, &OptimizerStyle::offloaded_gradients,
+             {OffloadedGradients::behind_passes, OffloadedGradients::in_passes, OffloadedGradients::added_by_host},
+             "With offload.optimizer, gradients are copied to the host behind_passes, after the last backward one; "
+             "in_passes, as the backward pass reduces them, those of several micro-batches coming back to the device, "
+             "which adds; added_by_host, which also clips them."),
       number("host_update_share", &S::optimizer, &OptimizerStyle::host_update_share, {"0.001", "1"},
              "With offload.optimizer, share of the bandwidth of the host's memory that its update of the states "
              "reaches; the default is assumed, not fitted."),
-      boolean("fused_optimizer", &S::optimizer, &OptimizerStyle::fused_optimizer,
-              "The optimizer updates its states in one pass; else one operation of the update at a time, after another "
-              "that scales the gradients."),
-      boolean(
-          "separate_gradient_passes", &S::optimizer, &OptimizerStyle::separate_gradient_passes,
-          "Around a fused optimizer, passes over memory of their own: 16-bit gradients to fp32, unscaling (fp16), new "
-          "weights to 16 bit."),
   };
 }
 
@@ -578,12 +539,6 @@ std::vector<Row> compiler_rows() {
       boolean("copies_units", kLinear, &LinearStyle::copies_units,
               "With sharding: parameters, weights are copied out of the buffer that their unit was gathered in, in "
               "both passes, and their gradients, cast, into that of the unit's reduction."),
-      boolean("log_softmax_loss", kHead, &HeadStyle::log_softmax_loss,
-              "With cross_entropy_kernel, the loss is a log-softmax, which reads the fp32 logits twice, and what picks "
-              "from it; backward, each makes a gradient of all logits."),
-      number("loss_gap", kHead, &HeadStyle::loss_gap, {"0", "16"},
-             "What the allocator holds at the fullest moment of the loss between tensors, too small for any of them, "
-             "in 16-bit copies of the logits."),
       boolean("keeps_last_unit", &S::memory, &MemoryHabits::keeps_last_unit,
               "With sharding: parameters, the last block stays gathered from its forward to its backward pass."),
       boolean("clears_gradients", &S::optimizer, &OptimizerStyle::clears_gradients,
@@ -597,11 +552,10 @@ std::vector<Row> memory_rows() {
   return {
       data_type("fp16_accumulation", &S::gradients, &GradientReduction::fp16_accumulation,
                 "Type of the buffers that gradients are added up and reduced in where training is in fp16."),
-      boolean("keeps_training_gradients", &S::gradients, &GradientReduction::keeps_training_gradients,
-              "The 16-bit gradients stay allocated beside the fp32 ones that they are added to."),
-      number("loss_copies", kHead, &HeadStyle::loss_copies, {"0", "16"},
-             "What is alive at the fullest moment of the loss beside what it keeps for its backward pass, in 16-bit "
-             "copies of the logits (an fp32 one counts two)."),
+      choice("training_gradients", &S::gradients, &GradientReduction::of_training,
+             {TrainingGradients::dropped, TrainingGradients::held, TrainingGradients::kept},
+             "16-bit gradients that are added up in fp32: dropped; held, those of all weights lie beside the fp32 ones "
+             "from the end of a backward pass on, where they are added up, but no longer; kept, they stay allocated."),
       boolean("frees_end_unit", &S::memory, &MemoryHabits::frees_end_unit,
               "With sharding: parameters, embedding and head are let go behind the forward pass and gathered again "
               "behind the loss."),
@@ -612,9 +566,6 @@ std::vector<Row> memory_rows() {
           "holds_last_inputs", &S::memory, &MemoryHabits::holds_last_inputs,
           "A chunk of a pipeline's stage holds the activation that it received last, and the gradient of that, until "
           "it receives another: through the optimizer step."),
-      boolean("holds_training_gradients", &S::memory, &MemoryHabits::holds_training_gradients,
-              "16-bit gradients of all weights lie beside the fp32 ones from the end of a backward pass on, where they "
-              "are added up, but no longer."),
       boolean("allocates_gradients_late", &S::memory, &MemoryHabits::allocates_gradients_late,
               "Where gradients are sharded but added up whole, those of a chunk of layers are allocated by its first "
               "backward pass and dropped with its last, but for this rank's share."),
@@ -687,12 +638,29 @@ std::vector<Row> collective_rows() {
   };
 }
 
+/// A row for each part; Software::load reads them.
+std::vector<Row> recipe_rows() {
+  std::vector<Row> rows;
+  for (std::size_t i = 0; i < kRecipeParts; ++i) {
+    const auto part = static_cast<RecipePart>(i);
+    rows.push_back({{fmt::format("recipe.{}", name_of(part)),
+                     "name",
+                     "",
+                     "-",
+                     {},
+                     fmt::format("{} A variant of calibration/recipes/{}.yaml, or a mapping that is one.",
+                                 meaning_of(part), name_of(part))},
+                    [](Software&, const Settings&) {}});
+  }
+  return rows;
+}
+
 const std::vector<Row>& rows() {
   static const std::vector<Row> all = [] {
     std::vector<Row> out;
     for (const auto& part :
          {form_rows(), host_rows(), default_rows(), expert_rows(), kernel_rows(), bucket_rows(), fetch_rows(),
-          attention_rows(), trainer_rows(), compiler_rows(), memory_rows(), collective_rows()})
+          attention_rows(), trainer_rows(), compiler_rows(), memory_rows(), recipe_rows(), collective_rows()})
       out.insert(out.end(), part.begin(), part.end());
     return out;
   }();
@@ -719,28 +687,6 @@ std::vector<std::string> block_names(SoftwareBlock block) {
 
 }  // namespace
 
-std::string_view name_of(Sharding sharding) {
-  static constexpr std::array<std::string_view, 4> kNames{"none", "optimizer", "gradients", "parameters"};
-  return kNames[static_cast<std::size_t>(sharding)];
-}
-
-std::string_view name_of(Recompute recompute) {
-  static constexpr std::array<std::string_view, 3> kNames{"none", "selective", "full"};
-  return kNames[static_cast<std::size_t>(recompute)];
-}
-
-std::string_view name_of(AttentionKind attention) { return attention == AttentionKind::flash ? "flash" : "unfused"; }
-
-std::string_view name_of(ChecksCalls jobs) {
-  static constexpr std::array<std::string_view, 3> kNames{"between_nodes", "always", "never"};
-  return kNames[static_cast<std::size_t>(jobs)];
-}
-
-std::string_view name_of(LayerSharing sharing) {
-  static constexpr std::array<std::string_view, 3> kNames{"even", "fill", "weigh"};
-  return kNames[static_cast<std::size_t>(sharing)];
-}
-
 const sim::KeyTable& software_keys() {
   static const sim::KeyTable keys = [] {
     std::vector<sim::Key> out;
@@ -757,12 +703,20 @@ const std::vector<std::string>& keys_of(SoftwareBlock block) {
   return names[static_cast<std::size_t>(block)];
 }
 
-Software Software::load(const sim::Settings& document) {
+Software Software::load(const sim::Settings& document, const RecipeBook& book) {
   if (!document.is_mapping()) document.expected("a software generation: a mapping of keys");
   software_keys().check(document);
   Software out;
   for (const Row& row : rows())
     if (const Settings* value = document.find(row.doc.path)) row.read(out, *value);
+  for (std::size_t i = 0; i < kRecipeParts; ++i) {
+    const auto part = static_cast<RecipePart>(i);
+    const Settings* reference = document.find_path(fmt::format("recipe.{}", name_of(part)));
+    auto recipe = reference != nullptr ? book.read(part, *reference) : book.usual(part);
+    if (recipe == nullptr) continue;
+    if (part == RecipePart::optimizer) out.optimizer.recipe = recipe;
+    out.layers.recipes.set(std::move(recipe));
+  }
   if (out.name.empty()) document.fail("got no name, expected name: <the generation>");
   return out;
 }

@@ -12,6 +12,7 @@
 #include "calibration/collective_algorithms.h"
 #include "calibration/kernel.h"
 #include "calibration/keys.h"
+#include "calibration/recipe.h"
 #include "sim/settings.h"
 #include "sim/units.h"
 
@@ -28,6 +29,57 @@ enum class AttentionKind : std::uint8_t { flash, unfused };
 enum class LayerSharing : std::uint8_t { even, fill, weigh };
 /// Jobs whose ranks compare every call ahead of it: those whose stages lie on several nodes, all or none.
 enum class ChecksCalls : std::uint8_t { between_nodes, always, never };
+/// Gradients of weights: by their GEMM into a tensor of its own, or added onto the accumulated ones, in fp32 alone or
+/// in 16 bit too.
+enum class WeightGradients : std::uint8_t { apart, fused, fused_16bit };
+/// Queries, keys and values: one product, one whose parts are copied out of its tensor, or three.
+enum class QueryLayers : std::uint8_t { joint, parted, separate };
+/// When operands of 8 bits are cast: by kernels of their own, by those that make the tensor, or, where all of it shares
+/// a scale, behind a pass that looks for its largest magnitude, or one that the kernel which makes it has looked for.
+enum class Casts : std::uint8_t { apart, fused, scaled, scaled_by_makers };
+/// What of a chunk is cut into buckets of a given size: every chunk; the first of a pipeline, others being one; or
+/// none, buckets being chunks, or where there is one chunk its layers.
+enum class BucketCut : std::uint8_t { every_chunk, first_chunk, as_model };
+/// With sharding: optimizer, gradients are scattered; or all-reduced, in the type of the activations; or in their own,
+/// behind the last backward pass.
+enum class ShardReduction : std::uint8_t { scatter, all_reduce, all_reduce_last };
+/// With sharding: gradients, they are reduced once a step, in every backward pass, or then weight by weight to their
+/// owners.
+enum class GradientPasses : std::uint8_t { once, every_pass, to_owners };
+/// 16-bit gradients of a backward pass that are added up in fp32: dropped, held from its end on, or kept beside those.
+enum class TrainingGradients : std::uint8_t { dropped, held, kept };
+/// Sharded parameters are gathered layer by layer; weight by weight; or so with the host waiting around each call.
+enum class Fetches : std::uint8_t { by_unit, by_weight, by_weight_drained };
+/// With sharding: parameters, gradients are reduced in every pass; between groups of parallelism.shard_group once a
+/// step; or all of them in its last backward pass alone.
+enum class UnitReduction : std::uint8_t { every_pass, groups_once, last_pass };
+/// Messages between stages that tensor ranks share out.
+enum class ScatteredMessages : std::uint8_t { none, activations, both };
+/// The optimizer's states: fp32; with moments of 16 bits; or all in the type of the weights, which are updated as they
+/// are.
+enum class OptimizerStates : std::uint8_t { fp32, moments_16bit, as_weights };
+/// With states in the host's memory, gradients leave behind the last backward pass; with each, those of several being
+/// added up by the device; or by the host, which clips them too.
+enum class OffloadedGradients : std::uint8_t { behind_passes, in_passes, added_by_host };
+/// Messages between stages overlap by default: never, where stages have several chunks, or always.
+enum class PipelineOverlap : std::uint8_t { never, of_chunks, always };
+std::string_view name_of(WeightGradients gradients);
+std::string_view name_of(QueryLayers layers);
+std::string_view name_of(Casts casts);
+std::string_view name_of(BucketCut cut);
+std::string_view name_of(ShardReduction reduction);
+std::string_view name_of(GradientPasses passes);
+std::string_view name_of(TrainingGradients gradients);
+std::string_view name_of(Fetches fetches);
+std::string_view name_of(UnitReduction reduction);
+std::string_view name_of(ScatteredMessages messages);
+std::string_view name_of(OptimizerStates states);
+std::string_view name_of(OffloadedGradients gradients);
+std::string_view name_of(PipelineOverlap overlap);
+/// The output of attention, into the layout of the projection: a copy that is kept, or that the backward pass makes
+/// again.
+enum class OutputCopy : std::uint8_t { none, kept, made_again };
+std::string_view name_of(OutputCopy copy);
 std::string_view name_of(Sharding sharding);
 std::string_view name_of(Recompute recompute);
 std::string_view name_of(AttentionKind attention);
@@ -70,8 +122,8 @@ struct ScenarioDefaults {
   LayerSharing layer_split = LayerSharing::even;
   bool experts_follow_tensor = false;  // experts are cut over the tensor group, whatever a scenario says
   bool sequence_parallel = false;
-  bool overlap_tensor = false, overlap_pipeline = false, overlap_gradients = false, overlap_parameters = false;
-  bool overlap_needs_chunks = false;  // overlap_pipeline is of stages of several chunks
+  bool overlap_tensor = false, overlap_gradients = false, overlap_parameters = false;
+  PipelineOverlap overlap_pipeline = PipelineOverlap::never;
   bool operator==(const ScenarioDefaults&) const = default;
 };
 
@@ -85,12 +137,11 @@ struct GemmRates {
 
 /// Linear layers: what their GEMMs take along.
 struct LinearStyle {
-  bool fused_wgrad_accumulation = true;  // weight gradient GEMM adds into the fp32 gradient
-  bool fused_wgrad_16bit = false;        // and into a 16-bit one, where gradients are kept so
-  bool bias_in_gemm = false;             // the GEMM adds the bias
+  WeightGradients weight_gradients = WeightGradients::fused;
+  bool bias_in_gemm = false;  // the GEMM adds the bias
   struct Queries {
-    bool separate = false;      // they, keys and values are three linear layers, each with its own reduction
-    bool parted = false;        // where they share keys, they are copied out of the tensor of all three
+    QueryLayers layers = QueryLayers::joint;  // three have a reduction of the input's gradient each
+    bool separate() const { return layers == QueryLayers::separate; }
     bool shares_heads = false;  // tensor ranks that are more than the heads of keys share these, of a gathered tensor
     bool operator==(const Queries&) const = default;
   } queries;
@@ -110,17 +161,11 @@ struct LinearStyle {
 
 /// The head and the loss.
 struct HeadStyle {
-  bool fused_cross_entropy = false;     // one pass over 16-bit logits; else fp32 copies, one operation at a time
-  bool compiled_cross_entropy = false;  // fp32 copies, but few passes over them
-  bool cross_entropy_kernel = false;    // on one rank: one kernel over fp32 logits, else one operation at a time
-  bool pads_vocabulary = true;          // up to a multiple of 128 per tensor rank, so that the head's GEMMs are aligned
-  double training_metrics = 0;          // losses computed once more per micro-batch, for the log
-  bool z_loss = false;                  // the logits' log-sum-exp, squared, is part of the loss
-  bool gathers_logits = false;          // of all shards of the vocabulary, ahead of a loss that every rank computes
-  bool whole_embedding = false;         // every tensor rank holds all of the embedding
-  bool log_softmax_loss = false;        // of that kernel: a log-softmax and what picks from it, a gradient of each
-  double loss_copies = 1;  // 16-bit logits' worth that is alive at the loss's fullest beside what is kept for it
-  double loss_gap = 0;     // likewise, of what lies free between tensors then and fits none of them
+  bool pads_vocabulary = true;   // up to a multiple of 128 per tensor rank, so that the head's GEMMs are aligned
+  double training_metrics = 0;   // losses computed once more per micro-batch, for the log
+  bool z_loss = false;           // the logits' log-sum-exp, squared, is part of the loss
+  bool gathers_logits = false;   // of all shards of the vocabulary, ahead of a loss that every rank computes
+  bool whole_embedding = false;  // every tensor rank holds all of the embedding
   bool operator==(const HeadStyle&) const = default;
 };
 
@@ -135,15 +180,11 @@ struct ExpertHabits {
 
 /// How the kernels of a layer are cut: what is fused with what, and what is computed beside it.
 struct LayerStyle {
-  bool fused_bias_gelu = true;         // bias + GeLU in one kernel
-  bool activation_in_steps = false;    // activation, product with a gate and their gradients one operation at a time
-  bool squared_relu_in_steps = false;  // likewise where the activation is a squared ReLU
-  bool fused_bias_dropout_residual = true;
-  bool fused_layer_norm = true;        // one kernel, else about three passes over the data
-  bool persistent_layer_norm = false;  // backward, gradients of inputs and of weights from one reading
-  bool fused_cast = false;             // fp8 casts inside the preceding norm or activation kernel
-  bool current_scales = false;   // fp8 by tensors: the largest magnitude is looked for in a pass ahead of the cast
-  bool fused_amax = false;       // with current_scales: that is found by the kernel that makes the tensor
+  Recipes recipes;
+  Casts casts = Casts::apart;
+  /// Of fp8: a scale of each tensor, found by a pass of its own, or by whatever kernel.
+  bool looks_for_scales() const { return casts == Casts::scaled; }
+  bool has_tensor_scales() const { return casts == Casts::scaled || casts == Casts::scaled_by_makers; }
   bool dropout = true;           // of hidden states and attention probabilities
   bool compiled_blocks = false;  // a compiler fuses what lies between the products of a block, and nothing outside
   double extra_kernels_per_layer = 0;  // small kernels per layer and direction beyond those modelled (views, copies)
@@ -155,20 +196,16 @@ struct LayerStyle {
 
 /// Which kernels attention is, and what is moved about for them.
 struct AttentionStyle {
-  bool attention_layout_copies = false;  // q, k, v and output copied into the layout of the attention kernel
-  double qkv_copies = 0;                 // times that q, k and v are copied on the way to the attention kernel
-  double qkv_gradient_copies = 0;        // and their gradients on the way back
-  bool rotation_in_steps = false;        // rotary embedding as a cast to fp32, a product there and a cast back
-  bool repeats_keys = false;             // keys and values are copied out to as many heads as queries have
-  bool copies_output = false;            // the output into the layout of the projection, which keeps the copy
-  bool copies_output_again = false;      // it does not, and the backward pass makes another
-  bool keeps_first_keys = false;         // keys and values are copied, and stay where queries lie beside them too
-  bool gathered_in_blocks = false;       // gathered keys are attended to block by block, gradients sent on in fp32
-  double fused_softmax_matrices = 1;     // unfused attention: score matrices that the softmax kernel takes at a time
-  bool fused_softmax_by_heads = false;   // whether that kernel may run is judged by the heads of a rank, by mistake
+  double qkv_copies = 0;  // times that q, k and v are copied on the way to the attention kernel, beyond its recipe
+  double qkv_gradient_copies = 0;  // and their gradients on the way back
+  bool repeats_keys = false;       // keys and values are copied out to as many heads as queries have
+  OutputCopy output_copy = OutputCopy::none;
+  bool keeps_first_keys = false;        // keys and values are copied, and stay where queries lie beside them too
+  bool gathered_in_blocks = false;      // gathered keys are attended to block by block, gradients sent on in fp32
+  double fused_softmax_matrices = 1;    // unfused attention: score matrices that the softmax kernel takes at a time
+  bool fused_softmax_by_heads = false;  // whether that kernel may run is judged by the heads of a rank, by mistake
   AttentionKernel attention_kernel = AttentionKernel::fused;
-  double score_operations = 0;    // in fp32, of each score beyond those of that kernel
-  bool attention_unpads = false;  // tokens are picked by index before fused attention and put back after it
+  double score_operations = 0;  // in fp32, of each score beyond those of that kernel
   /// The host reads from the device, which idles for each: transfer, wake-up, launch of what follows.
   struct HostReads {
     double per_attention = 0;  // times, in a forward pass of attention
@@ -183,10 +220,9 @@ struct BucketPolicy {
   sim::Bytes gradient_bucket{};        // 0: one bucket per chunk
   sim::Bytes first_gradient_bucket{};  // of a chunk, in the order in which gradients are ready; 0: as the others
   sim::Bytes parameter_bucket{};
-  bool data_collectives_in_step = false;    // a chunk's collectives begin on all pipeline stages at a time
-  double bucket_elements_per_rank = 0;      // a bucket of given size holds at least this for each data-parallel rank
-  bool buckets_first_chunk_only = false;    // elsewhere in a pipeline a chunk is one bucket
-  bool buckets_follow_model = false;        // a bucket per chunk, or without interleaving per layer, of whatever size
+  bool data_collectives_in_step = false;  // a chunk's collectives begin on all pipeline stages at a time
+  double bucket_elements_per_rank = 0;    // a bucket of given size holds at least this for each data-parallel rank
+  BucketCut cut = BucketCut::every_chunk;
   bool gradient_buckets_by_weight = false;  // one is closed by the weight that fills it, else by the layer
   bool one_launch_queue = false;  // what is launched behind a reduction of gradients begins no earlier than it does
   bool operator==(const BucketPolicy&) const = default;
@@ -196,28 +232,28 @@ struct BucketPolicy {
 struct GradientReduction {
   DataType gradient_dtype = DataType::fp32;  // of the gradient buffers and their reduction, but in fp16 training
   DataType parameter_gather_dtype = DataType::bf16;  // of the parameter all-gather
-  bool reduces_amax = false;         // fp8: every pass of a chunk ends in an all-reduce over tensor and data ranks
-  bool all_reduces_shards = false;   // gradients are all-reduced though each rank updates only its shard
-  bool reduces_shards_last = false;  // likewise, in their own type and behind the last backward pass
-  bool reduces_every_pass = true;    // sharded gradients are reduced in the backward pass of every micro-batch
-  bool reduces_to_owners = false;    // then weight by weight, each to the rank that owns it
+  bool reduces_amax = false;  // fp8: every pass of a chunk ends in an all-reduce over tensor and data ranks
+  ShardReduction of_shards = ShardReduction::scatter;
+  GradientPasses passes = GradientPasses::every_pass;
+  bool reduces_every_pass() const { return passes != GradientPasses::once; }
   DataType fp16_accumulation = DataType::fp32;  // of the gradient buffers, and their reduction, in fp16 training
-  bool keeps_training_gradients = false;        // 16-bit gradients stay allocated beside the fp32 accumulators
+  TrainingGradients of_training = TrainingGradients::dropped;
   bool operator==(const GradientReduction&) const = default;
 };
 
 /// How parameters that are shared out come together for a pass (ZeRO 3, FSDP), and what calls of their ranks cost.
 struct FetchStyle {
-  bool fetches_by_weight = false;       // each weight matrix by a call of its own, ahead of the product that reads it
-  bool fetches_drained = false;         // the host waits for the device before every such call, and for its result
+  Fetches fetches = Fetches::by_unit;
+  bool by_weight() const { return fetches != Fetches::by_unit; }
   bool collectives_by_list = false;     // a call takes a list of its ranks' parts, which lie in a buffer beside it
   sim::Duration fetch_call_per_rank{};  // host time of a call for each rank's part
   double live_parameters = 0;           // elements at hand from which nothing is fetched ahead; 0: no limit
   double reuse_distance = 0;            // elements of other weights until its next use up to which a weight stays
   bool quantised_fetches = false;       // parameters travel in blocks of int8
   bool quantised_reductions = false;    // gradients travel in blocks of int4
-  bool reduces_last_pass = false;       // gradients are added up whole until a step's last backward pass
-  bool reduces_groups_once = false;     // gradients are added up between shard groups once a step
+  UnitReduction reduction = UnitReduction::every_pass;
+  bool reduces_last_pass() const { return reduction == UnitReduction::last_pass; }
+  bool reduces_groups_once() const { return reduction == UnitReduction::groups_once; }
   bool operator==(const FetchStyle&) const = default;
 };
 
@@ -229,8 +265,7 @@ struct MessagePolicy {
   bool runs_one_group_forward = true;
   /// Interleaved 1F1B runs slot by slot: at the end of each, stages wait for what neighbours send them in it.
   bool ends_slots = false;
-  bool scatter_gather_pipeline = false;  // pipeline messages split over the tensor group, gathered by NVLink
-  bool scatter_gather_gradients = true;  // those of the backward pass too
+  ScatteredMessages scattered = ScatteredMessages::none;  // split over the tensor group, gathered by NVLink
   /// Host time on either side ahead of a message, in which its stages agree on the shapes of its tensors.
   sim::Duration activation_shapes_host{}, gradient_shapes_host{};
   bool operator==(const MessagePolicy&) const = default;
@@ -238,15 +273,15 @@ struct MessagePolicy {
 
 /// How the optimizer step is cut into kernels.
 struct OptimizerStyle {
-  bool fused_optimizer = true;            // one pass over all states; else one operation of the update at a time
-  bool states_follow_weights = false;     // moments have the type of the weights, which are updated as they are
-  bool moments_16bit = false;             // moments alone lie in 16 bits
-  bool separate_gradient_passes = false;  // gradients to fp32, unscaled, weights to 16 bit, each by itself
-  bool clears_gradients = true;           // their buffers are set to zero; else backward passes make new ones
-  // With states in the host's memory (offload.optimizer): gradients leave with the backward pass, and the host adds up
-  // those of several; the share of its memory's bandwidth that its update reaches.
-  bool gradients_to_host_in_backward = false, host_adds_up_gradients = false;
-  double host_update_share = 0.45;  // assumed: no step with it was measured
+  std::shared_ptr<const Recipe> recipe;  // of the update; null: nothing runs
+  OptimizerStates states = OptimizerStates::fp32;
+  bool follows_weights() const { return states == OptimizerStates::as_weights; }
+  bool clears_gradients = true;  // their buffers are set to zero; else backward passes make new ones
+  // With states in the host's memory (offload.optimizer).
+  OffloadedGradients offloaded_gradients = OffloadedGradients::behind_passes;
+  bool leaves_in_passes() const { return offloaded_gradients != OffloadedGradients::behind_passes; }
+  bool host_adds() const { return offloaded_gradients == OffloadedGradients::added_by_host; }
+  double host_update_share = 0.45;  // of its memory's bandwidth; assumed: no step with it was measured
   bool operator==(const OptimizerStyle&) const = default;
 };
 
@@ -268,7 +303,6 @@ struct MemoryHabits {
   double allocator_overhead = 0;          // held by the caching allocator beyond what is allocated, over the latter
   sim::Bytes context_memory{};            // CUDA context with the libraries' kernels and workspaces
   sim::Bytes communicator_memory{};       // buffers of one NCCL communicator
-  bool holds_training_gradients = false;  // a step's last 16-bit gradients, beside the accumulated ones
   bool allocates_gradients_late = false;  // a chunk's whole gradients live from its first backward pass to its last
   bool frees_end_unit = false;            // FSDP's root unit, embedding and head, is gathered again behind the loss
   bool gathers_in_own_pool = false;       // units of sharded parameters are gathered in memory of another stream's pool
@@ -321,8 +355,8 @@ struct Software {
   CollectiveLibrary library;
   bool operator==(const Software&) const = default;
 
-  /// Reads the flat keys of a generation (see generation.h). Throws sim::UserError.
-  static Software load(const sim::Settings& document);
+  /// Reads the keys of a generation (see generation.h), whose recipes are those of the book. Throws sim::UserError.
+  static Software load(const sim::Settings& document, const RecipeBook& book);
 };
 
 /// The blocks of keys that a generation's documents are written in.
@@ -334,5 +368,9 @@ enum class SoftwareBlock : std::uint8_t {
 };
 /// The names of a block's keys.
 const std::vector<std::string>& keys_of(SoftwareBlock block);
+
+/// `document` with keys of former releases as they are written now: fused_cross_entropy: true is recipe.loss: fused.
+/// Throws sim::UserError for one that has no such form, and names the key to set.
+sim::Settings with_present_keys(const sim::Settings& document);
 
 }  // namespace orrery::calibration

@@ -30,7 +30,7 @@ constexpr double kMostBuckets = 200'000;
 /// Whether tensor ranks may be more than heads of keys: of blocks with one product for queries, keys and values.
 bool shares_key_heads(const workloads::Model& model, const workloads::Parallelism& layout,
                       const workloads::Method& method, const calibration::LinearStyle::Queries& style) {
-  const bool plain = !style.separate && !model.parallel_block && !model.attention.latent.any() &&
+  const bool plain = !style.separate() && !model.parallel_block && !model.attention.latent.any() &&
                      !method.adapters.any() && !method.recomputed.every_second_product && layout.inside.tensor_in == 1;
   return style.shares_heads && plain && model.kv_width() % layout.tensor == 0;
 }
@@ -185,7 +185,7 @@ void check_groups_inside(const Settings& document, const workloads::Parallelism&
 /// Weights that are gathered one by one come in the order of whole passes over all of a stage.
 void check_fetches(const Settings& document, const workloads::Parallelism& layout,
                    const calibration::Software& software) {
-  if (layout.sharding != workloads::Sharding::parameters || !software.fetches.fetches_by_weight) return;
+  if (layout.sharding != workloads::Sharding::parameters || !software.fetches.by_weight()) return;
   if (layout.virtual_pipeline == 1 && !layout.schedule->splits_backward()) return;
   fail_at(document, "parallelism.schedule",
           fmt::format("got {} with sharding: parameters under {}, expected 1f1b or gpipe: it gathers weight by weight",
@@ -281,7 +281,7 @@ void check_sizes(const Settings& document, const workloads::Model& model, const 
 void check_buckets(const Settings& document, const calibration::BucketPolicy& policy, std::int64_t replicas,
                    double bytes_each, double gathered) {
   const auto ranks = static_cast<double>(replicas);
-  if (policy.parameter_bucket.value() == 0 || policy.buckets_follow_model || replicas == 1) return;
+  if (policy.parameter_bucket.value() == 0 || policy.cut == calibration::BucketCut::as_model || replicas == 1) return;
   const double bucket = std::max(static_cast<double>(policy.parameter_bucket.value()),
                                  policy.bucket_elements_per_rank * ranks * bytes_each);
   if (gathered / bucket <= kMostBuckets) return;
@@ -335,7 +335,7 @@ void check_job(const Settings& document, Job& job) {
   check_recomputed(document, job.model, job.method);
   check_groups_inside(document, layout, job.shard_ranks(), job.model.experts.any());
   check_fetches(document, layout, job.software);
-  check_tensor_grid(document, job.model, layout, !job.method.adapters.any() && !queries.separate,
+  check_tensor_grid(document, job.model, layout, !job.method.adapters.any() && !queries.separate(),
                     job.method.recompute == workloads::Recompute::selective || job.method.recomputed_layers > 0,
                     job.overlap.tensor);
   const auto [parameters, flops] = size_of_model(job.model);

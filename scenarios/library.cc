@@ -172,6 +172,7 @@ const std::vector<Shelf>& shelves() {
       {"scenarios", "", "scenarios", "scenario"},
       {"features", "", "calibration/features", "software feature"},
       {"collectives", "", "calibration/collectives", "collective library"},
+      {"recipes", "", "calibration/recipes", "recipe of a part of a layer"},
       {"dispatchers", "", "calibration/dispatchers", "dispatcher of tokens to experts"},
       {"serving", "", "calibration/serving", "table of engines' kernels"},
       {"tables", "", "scenarios/reproduce", "published table"},
@@ -344,6 +345,16 @@ Settings software_of(const Settings& scenario, const Settings& reference) {
 calibration::Generation resolve_software(const Settings& reference) {
   Files files;
   return generation_of(chain_of(shelf_of("software"), reference), files);
+}
+
+const calibration::RecipeBook& recipe_book() {
+  static const calibration::RecipeBook book = [] {
+    calibration::RecipeBook all;
+    const fs::path folder = fs::path(data_directory()) / shelf_of("recipes").folder;
+    for (const std::string& part : shipped("recipes")) all.add(read_once((folder / (part + ".yaml")).string()));
+    return all;
+  }();
+  return book;
 }
 
 std::string data_directory() {

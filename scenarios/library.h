@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "calibration/generation.h"
+#include "calibration/recipe.h"
 #include "sim/settings.h"
 
 namespace orrery::scenarios {
@@ -63,6 +64,9 @@ sim::Settings software_of(const sim::Settings& scenario, const sim::Settings& re
 
 /// The software generation that `reference` stands for. Throws as resolve, and as calibration::resolve_generation.
 calibration::Generation resolve_software(const sim::Settings& reference);
+
+/// What calibration/recipes holds, read once per process.
+const calibration::RecipeBook& recipe_book();
 
 /// read_yaml, once per process and time of change of the file.
 sim::Settings read_once(const std::string& file);

@@ -176,8 +176,8 @@ void load_software(const Settings& document, Job& job) {
     software.document.set("name", Settings::scalar("inline", reference->place(), true));
   }
   static MadeOnce<calibration::Software> known;
-  job.software = reference->is_mapping() ? calibration::Software::load(software.document)
-                                         : known.of(software.document, calibration::Software::load);
+  const auto load = [](const Settings& generation) { return calibration::Software::load(generation, recipe_book()); };
+  job.software = reference->is_mapping() ? load(software.document) : known.of(software.document, load);
   if (const Settings* schedule = software.document.find("schedule"); schedule != nullptr)
     schedule->as_choice(workloads::schedule_names());
   note_changes(job, shelf, *reference, software);

@@ -49,14 +49,18 @@ void load_master(const Settings* classes, Job& job) {
     if (none && precision.activations == DataType::fp32)
       master->fail(
           "got none with weights in fp32, which are their own, expected fp16 or bf16 as precision.activations");
-    job.software.optimizer.states_follow_weights = none;
+    calibration::OptimizerStates& states = job.software.optimizer.states;
+    if (none)
+      states = calibration::OptimizerStates::as_weights;
+    else if (states == calibration::OptimizerStates::as_weights)
+      states = calibration::OptimizerStates::fp32;
     return;
   }
   const auto sixteen = [](DataType type) { return type == DataType::bf16 || type == DataType::fp16; };
   const bool said = given(classes, "parameters") != nullptr && given(classes, "gradients") != nullptr;
   const bool alone = said && sixteen(precision.parameters) && sixteen(precision.gradients);
-  if (!alone || !job.software.layers.linear.copies_units || job.software.optimizer.states_follow_weights) return;
-  job.software.optimizer.states_follow_weights = true;
+  if (!alone || !job.software.layers.linear.copies_units || job.software.optimizer.follows_weights()) return;
+  job.software.optimizer.states = calibration::OptimizerStates::as_weights;
   job.assumptions.emplace_back(
       "precision.master is not given: none, as parameters and gradients are said to be in 16 bits and FSDP2 keeps what "
       "the model is; precision.master: fp32 for mixed precision.");
@@ -119,11 +123,13 @@ void load_overlap(const Settings& document, Job& job) {
   };
   job.overlap.tensor = flag("tensor", software.defaults.overlap_tensor);
   // What runtimes that post messages ahead gain would be lost in waiting else.
-  const bool can = job.parallelism.virtual_pipeline > 1 || !software.defaults.overlap_needs_chunks;
-  job.overlap.pipeline =
-      flag("pipeline", (software.defaults.overlap_pipeline && can) || job.parallelism.schedule->runtimes.post_ahead);
-  const bool last =
-      software.gradients.reduces_shards_last && job.parallelism.sharding == workloads::Sharding::optimizer;
+  using calibration::PipelineOverlap;
+  const PipelineOverlap pipeline = software.defaults.overlap_pipeline;
+  const bool overlaps = pipeline == PipelineOverlap::always ||
+                        (pipeline == PipelineOverlap::of_chunks && job.parallelism.virtual_pipeline > 1);
+  job.overlap.pipeline = flag("pipeline", overlaps || job.parallelism.schedule->runtimes.post_ahead);
+  const bool last = software.gradients.of_shards == calibration::ShardReduction::all_reduce_last &&
+                    job.parallelism.sharding == workloads::Sharding::optimizer;
   job.overlap.gradients = flag("gradients", software.defaults.overlap_gradients && !last);
   job.overlap.parameters = flag("parameters", software.defaults.overlap_parameters);
   job.overlap.experts = boolean(section, "experts", false);

@@ -28,7 +28,7 @@ std::vector<Key> offload_keys() {
        {},
        "Whether the optimizer's states lie in the host's memory, and the host updates the weights: Megatron-Core's "
        "--optimizer-cpu-offload, DeepSpeed's offload_optimizer, PyTorch's CPUOffloadPolicy. How gradients get there "
-       "the software says (gradients_to_host_in_backward)."},
+       "the software says (offloaded_gradients)."},
       {"offload.optimizer_fraction",
        "number",
        "",

@@ -59,7 +59,7 @@ NamedCluster read_cluster(const ClusterOptions& options, std::int64_t gpus) {
     topology::join_by_nvlink(node, fabric, topology::nodes_per_domain(hosts, fabric.gpus.nvlink_domain / node.gpus));
   }
   return {fmt::format("{}: {} x {}", options.what, gpus, options.device), std::move(device),
-          calibration::Software::load(document_of("software", scenarios::kDefaultSoftware)),
+          calibration::Software::load(document_of("software", scenarios::kDefaultSoftware), scenarios::recipe_book()),
           topology::Cluster(node, fabric, gpus, std::min(node.gpus, gpus), fabric_document)};
 }
 

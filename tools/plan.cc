@@ -1,13 +1,17 @@
-// `orrery plan`: the compiled program of a pipeline stage as text, the artefact between a scenario and its simulation.
+// `orrery plan`: the compiled program of a pipeline stage as text, the artefact between a scenario and its simulation;
+// or, --layers, what its layers run in a step, kernel by kernel.
 #include <fmt/format.h>
 
 #include <iostream>
 #include <memory>
+#include <nlohmann/json.hpp>
 
 #include "scenarios/scenario.h"
 #include "sim/error.h"
 #include "tools/command_options.h"
 #include "tools/commands.h"
+#include "tools/report/layer_lines.h"
+#include "tools/report/output.h"
 #include "tools/report/report.h"
 #include "tools/report/text.h"
 #include "workloads/compile/program_text.h"
@@ -18,13 +22,33 @@ namespace orrery::tools {
 namespace {
 
 struct PlanOptions {
-  std::string scenario;
+  std::string scenario, json;
   std::vector<std::string> sets;
   std::int64_t stage = 0, passes = 0;
-  bool kernels = false, folded = false;
+  bool kernels = false, folded = false, layers = false;
 };
 
+/// What the layers of a stage run, as a table or as JSON.
+void write_layers(const PlanOptions& options, const scenarios::Scenario& scenario,
+                  const workloads::StagePrograms& programs) {
+  const workloads::Network network = workloads::network_of(scenario.job);
+  const LayerLines lines = layer_lines(programs, network, options.stage);
+  if (!options.json.empty()) {
+    nlohmann::ordered_json json = to_json(lines);
+    json["scenario"] = scenario.id;
+    json["stage"] = options.stage;
+    write_output(options.json, [&](std::ostream& out) { write_json(out, json); });
+  }
+  if (options.json == "-") return;
+  std::cout << wrapped(fmt::format("{}: {}", scenario.id, scenario_line(scenario.job)), "", "  ") << text(lines);
+}
+
 int plan(const PlanOptions& options) {
+  if (!options.json.empty() && !options.layers)
+    throw sim::UserError("--json: got no --layers, expected both: a program has no JSON of its own");
+  if (options.layers && options.folded)
+    throw sim::UserError("--layers: got --folded too, expected one: a folded pass has no kernels to count");
+  check_writable(options.json);
   const scenarios::Scenario scenario =
       scenarios::load_scenario(scenarios::read_scenario(options.scenario, options.sets));
   const workloads::Job& job = scenario.job;
@@ -36,6 +60,10 @@ int plan(const PlanOptions& options) {
   const auto groups = workloads::make_groups(workloads::group_inputs_of(job), cluster, true);
   const workloads::StepPlan compiled =
       workloads::make_plan(job, cluster, groups, {workloads::Workload::training_step, options.folded});
+  if (options.layers) {
+    write_layers(options, scenario, compiled.stages);
+    return kDone;
+  }
   std::cout << wrapped(fmt::format("{}: {}", scenario.id, scenario_line(job)), "", "  ")
             << workloads::program_text(compiled.stages, options.stage, {options.passes, options.kernels});
   return kDone;
@@ -52,6 +80,10 @@ Action declare_plan(CommandOptions app) {
       .check(MoreThanZero{})
       .type_name("N");
   app.add_flag("--kernels", options->kernels, "below each compute operation its kernels, with their times");
+  app.add_flag("--layers", options->layers,
+               "what the stage's layers run in a step, kernel by kernel: launches, bytes, FLOPs, time, recipe");
+  app.add_option("--json", options->json, "with --layers, write the lines as JSON to FILE, or to standard output for -")
+      .type_name("FILE");
   app.add_flag("--folded", options->folded,
                "as a folded run takes it: a pass that nothing outside can disturb is one operation");
   app.add_option("--set", options->sets, "key.path=value, laid over the scenario; may be repeated")

@@ -20,7 +20,7 @@ const std::map<std::string, std::string>& documents() {
       {"fast", "name: fast\nsets: {kernel_issue: 1 us}\n"},
       {"slow", "name: slow\nsets: {kernel_issue: 9 us}\n"},
       {"faster", "name: faster\noverrides: [fast]\nsets: {kernel_issue: 500 ns, transfer_issue: 1 us}\n"},
-      {"fused", "name: fused\nsets: {fused_bias_gelu: true}\nabsent: {fused_bias_gelu: false}\n"},
+      {"fused", "name: fused\nsets: {recipe.activation: fused}\nabsent: {recipe.activation: bias_apart}\n"},
       {"mistaken", "name: mistaken\nsets: {kernel_isue: 1 us}\n"},
       {"idle", "name: idle\nsets: {}\n"},
       {"lib", "name: lib\nsource: none\ncollective_base: 8 us\ncollective_step_ring: 14 us\n"},
@@ -45,7 +45,7 @@ Generation resolved(const std::vector<std::string>& yaml) {
 }
 
 std::string value(const Generation& generation, const char* key) {
-  const Settings* found = generation.document.find(key);
+  const Settings* found = generation.document.find_path(key);
   return found != nullptr ? found->text() : "";
 }
 
@@ -93,11 +93,11 @@ TEST_CASE("between documents the nearer stands above all of the older, whatever 
 TEST_CASE("a feature that is dropped uncovers what lies below it, and what its absence means below that") {
   CHECK(value(resolved({"without: [fast]\n", "features: [fast]\n", "kernel_issue: 4 us\n"}), "kernel_issue") == "4 us");
   CHECK(value(resolved({"without: [fast]\n", "features: [fast]\n"}), "kernel_issue").empty());
-  CHECK(value(resolved({"without: [fused]\n", "features: [fused]\n"}), "fused_bias_gelu") == "false");
+  CHECK(value(resolved({"without: [fused]\n", "features: [fused]\n"}), "recipe.activation") == "bias_apart");
   // Said to be lacking where nothing has it, and taken up by a younger generation.
-  CHECK(value(resolved({"without: [fused]\n"}), "fused_bias_gelu") == "false");
-  CHECK(value(resolved({"features: [fused]\n", "without: [fused]\n"}), "fused_bias_gelu") == "true");
-  CHECK(value(resolved({"without: [fused]\n", "fused_bias_gelu: true\n"}), "fused_bias_gelu") == "true");
+  CHECK(value(resolved({"without: [fused]\n"}), "recipe.activation") == "bias_apart");
+  CHECK(value(resolved({"features: [fused]\n", "without: [fused]\n"}), "recipe.activation") == "fused");
+  CHECK(value(resolved({"without: [fused]\n", "recipe: {activation: fused}\n"}), "recipe.activation") == "fused");
   // Dropped, and taken up again above a key that was set meanwhile.
   const Generation again =
       resolved({"features: [fast]\n", "without: [fast]\nkernel_issue: 6 us\n", "features: [fast]\n"});
@@ -132,7 +132,7 @@ TEST_CASE("every key says what set it") {
   CHECK(set_by(g, "collective_base") == "lib");
   CHECK(set_by(g, "step_host") == "n1");
   CHECK(set_by(g, "dropout") == "n1");
-  CHECK(set_by(g, "fused_bias_gelu") == "without fused");
+  CHECK(set_by(g, "recipe.activation") == "without fused");
   CHECK(set_by(g, "transfer_issue").empty());
   CHECK(g.source_of("kernel_issue")->document == 1);
   const Generation changed = resolve_generation({{parse_yaml("kernel_issue: 2 us\n", "s.yaml"), ""}}, look_up, look_up);

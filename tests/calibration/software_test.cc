@@ -20,7 +20,7 @@ using orrery::sim::UserError;
 
 std::string complaint(const std::string& yaml) {
   try {
-    Software::load(parse_yaml(yaml, "test.yaml"));
+    load_software(parse_yaml(yaml, "test.yaml"));
   } catch (const UserError& e) {
     return e.what();
   }
@@ -29,6 +29,31 @@ std::string complaint(const std::string& yaml) {
 
 Settings shipped(const std::string& folder, const std::string& name) {
   return read_yaml(source("calibration/" + folder + "/" + name + ".yaml"));
+}
+
+/// A key and its value as a document holds them: recipe.loss below recipe.
+std::string written(const std::string& key, const std::string& value) {
+  const std::size_t dot = key.find('.');
+  return dot == std::string::npos ? key + ": " + value + "\n"
+                                  : key.substr(0, dot) + ": {" + key.substr(dot + 1) + ": " + value + "}\n";
+}
+
+std::vector<RecipePart> all_parts() {
+  std::vector<RecipePart> parts;
+  for (std::size_t i = 0; i < kRecipeParts; ++i) parts.push_back(static_cast<RecipePart>(i));
+  return parts;
+}
+
+/// What a feature sets, those of recipes as recipe.<part>.
+std::map<std::string, std::string> keys_set(const Settings& sets) {
+  std::map<std::string, std::string> keys;
+  if (!sets.is_mapping()) return keys;
+  for (const auto& [key, value] : sets.members()) {
+    if (!value.is_mapping()) keys[key] = value.text();
+    if (value.is_mapping())
+      for (const auto& [part, variant] : value.members()) keys[key + "." + part] = variant.text();
+  }
+  return keys;
 }
 
 /// The names in a list of a document; none where there is no list.
@@ -46,7 +71,7 @@ TEST_CASE("every shipped generation loads under its own name with a provenance")
   const auto names = names_in("calibration/software");
   CHECK(names.size() >= 19);
   for (const std::string& name : names) {
-    const Software s = Software::load(generation(name).document);
+    const Software s = load_software(generation(name).document);
     INFO(name);
     CHECK(s.name == name);
     CHECK_FALSE(s.provenance.empty());
@@ -56,8 +81,8 @@ TEST_CASE("every shipped generation loads under its own name with a provenance")
 }
 
 TEST_CASE("a generation keeps what it does not override") {
-  const Software older = Software::load(generation("megatron-2022").document);
-  const Software newer = Software::load(generation("megatron-2023").document);
+  const Software older = load_software(generation("megatron-2022").document);
+  const Software newer = load_software(generation("megatron-2023").document);
   CHECK(older.defaults.attention == AttentionKind::unfused);
   CHECK(newer.defaults.attention == AttentionKind::flash);
   CHECK(newer.defaults.sequence_parallel == older.defaults.sequence_parallel);
@@ -81,7 +106,7 @@ TEST_CASE("every documented software key is read") {
   for (const orrery::sim::Key& doc : software_keys()) {
     if (doc.path == "facts" || doc.path == "offers" || doc.type == "text") continue;
     INFO(doc.path);
-    CHECK_FALSE(complaint("name: x\n" + doc.path + ": [1, 2]\n").empty());
+    CHECK_FALSE(complaint("name: x\n" + written(doc.path, "[1, 2]")).empty());
   }
 }
 
@@ -146,7 +171,7 @@ TEST_CASE("every shipped feature has its name, a meaning, a source, and a genera
       CHECK(std::find(features.begin(), features.end(), other) != features.end());
     // No two files are the same cause.
     std::string sets;
-    for (const auto& [key, value] : feature.sets.members()) sets += key + "=" + value.text() + ";";
+    for (const auto& [key, value] : keys_set(feature.sets)) sets += key + "=" + value + ";";
     CHECK(all_sets.insert(sets).second);
   }
 }
@@ -157,10 +182,12 @@ TEST_CASE("every shipped feature sets something that is not so without it") {
   for (const std::string& name : names_in("calibration/features")) {
     INFO(name);
     const Feature feature = read_feature(shipped("features", name));
-    const auto& sets = feature.sets.members();
+    for (const RecipePart part : all_parts())
+      defaults["recipe." + std::string(name_of(part))] = orrery::scenarios::recipe_book().usual(part)->variant;
+    const std::map<std::string, std::string> sets = keys_set(feature.sets), absent = keys_set(feature.absent);
     CHECK(std::any_of(sets.begin(), sets.end(), [&](const auto& key) {
-      const Settings* absent = feature.absent.find(key.first);
-      return key.second.text() != (absent != nullptr ? absent->text() : defaults.at(key.first));
+      const auto without = absent.find(key.first);
+      return key.second != (without != absent.end() ? without->second : defaults.at(key.first));
     }));
   }
 }

@@ -39,6 +39,10 @@ inline calibration::Generation generation(const std::string& name) {
   return scenarios::referred_software(scenarios::parse_yaml("software: " + name + "\n", "s.yaml"));
 }
 
+inline calibration::Software load_software(const sim::Settings& document) {
+  return calibration::Software::load(document, scenarios::recipe_book());
+}
+
 /// Published tables are not part of the project; where they lie beside it, fits are checked against them.
 inline std::string table(const std::string& name) {
   const std::string file = source("../shared/measured/" + name + ".csv");

@@ -2,6 +2,7 @@
 // jobs of `step`.
 #include <cmath>
 
+#include "calibration/recipe.h"
 #include "scenarios/scenario.h"
 #include "scenarios/yaml_text.h"
 #include "tests/fuzz/target.h"
@@ -103,6 +104,11 @@ void read_records(const std::string& text) {
   }
 }
 
+void read_recipe(const std::string& text) {
+  calibration::RecipeBook book;
+  book.add(scenarios::parse_yaml(text, "input"));
+}
+
 void read_fit(const std::string& text) { tools::step_fit_of(scenarios::parse_yaml(text, "input"), "input"); }
 
 void read_milestones(const std::string& text) {
@@ -149,6 +155,7 @@ std::vector<std::string> record_seeds() {
       "  extra: {dropout: 0.1}\n  measured: {iteration_s: 1.5, tflops_per_gpu: 140, tflops_kind: model,\n"
       "             mfu_pct: 45, memory_gb: 60, memory_kind: allocated, oom: false, power_w: 400}\n"};
 }
+std::vector<std::string> recipe_seeds() { return shipped_texts("calibration/recipes", ".yaml"); }
 std::vector<std::string> fit_seeds() {
   return {
       "description: a fit\nparameters:\n"
@@ -177,6 +184,7 @@ std::vector<Target> document_targets() {
           {"perturb", "what is slow or lost", read_perturb, perturb_seeds},
           {"placement", "which rank lies where", read_placement, placement_seeds},
           {"records", "a list of measured records", read_records, record_seeds},
+          {"recipe", "the kernels of a part of a layer", read_recipe, recipe_seeds},
           {"fit", "what a fit may move", read_fit, fit_seeds},
           {"milestones", "a table of milestone systems", read_milestones, milestone_seeds}};
 }

@@ -42,14 +42,16 @@ const Sets kLlama{"parallelism={tensor: 1, pipeline: 1, data: 16}",
                   "model.gated_mlp=true",
                   "model.biases=none",
                   "model.norm=rms_norm",
-                  "software.separate_qkv=true",
+                  "software.query_layers=separate",
                   "software.separate_gate=true",
-                  "software.fused_layer_norm=true",
-                  "software.persistent_layer_norm=true",
+                  "software.recipe.norm=persistent",
                   "software.recomputes_needed_only=true"};
 const Sets kByOperation{"recompute={kind: selective, modules: [every_second_product]}"};
 
-Sets compiled(const char* is) { return {std::string("software.compiled_blocks=") + is}; }
+Sets compiled(const char* is) {
+  return {std::string("software.compiled_blocks=") + is,
+          is == std::string("true") ? "software.recipe.norm=compiled" : "software.recipe.norm=persistent"};
+}
 
 }  // namespace
 
@@ -103,7 +105,7 @@ TEST_CASE(
 
 TEST_CASE("units are copied out of their gather in both passes, and their gradients into the reduction") {
   const Sets sharded = joined(kLlama, {"parallelism={tensor: 1, pipeline: 1, data: 16, sharding: parameters}",
-                                       "overlap=null", "software.fused_wgrad_accumulation=false"});
+                                       "overlap=null", "software.weight_gradients=apart"});
   const Sets copies{"software.copies_units=true"};
   for (const char* recompute : {"recompute=none", "recompute=full"}) {
     const Sets sets = joined(joined(sharded, copies), {recompute});
@@ -123,9 +125,8 @@ TEST_CASE("units are copied out of their gather in both passes, and their gradie
 }
 
 TEST_CASE("a log-softmax reads logits twice, and what picks from it has a gradient of its own") {
-  const Sets kernel = joined(kLlama, {"software.cross_entropy_kernel=true", "software.fused_cross_entropy=false",
-                                      "software.compiled_cross_entropy=false", "model.vocab=51200"});
-  const KernelBytes one = of_head(kernel), steps = of_head(joined(kernel, {"software.log_softmax_loss=true"}));
+  const Sets kernel = joined(kLlama, {"software.recipe.loss=kernel", "model.vocab=51200"});
+  const KernelBytes one = of_head(kernel), steps = of_head(joined(kernel, {"software.recipe.loss=log_softmax"}));
   const double logits = 1024.0 * 51200;
   CHECK(one.forward.at("softmax with cross entropy") == Approx(8 * logits));
   CHECK(steps.forward.at("log-softmax") == Approx(12 * logits));
@@ -135,15 +136,15 @@ TEST_CASE("a log-softmax reads logits twice, and what picks from it has a gradie
 }
 
 TEST_CASE("what fits no tensor of a loss is reserved and not allocated; the last unit and no cleared gradients") {
-  const Sets sharded =
-      joined(kLlama, {"parallelism={tensor: 1, pipeline: 1, data: 16, sharding: parameters}", "recompute=full",
-                      "overlap=null", "model.vocab=300000", "software.loss_copies=4"});
+  const Sets sharded = joined(kLlama, {"parallelism={tensor: 1, pipeline: 1, data: 16, sharding: parameters}",
+                                       "recompute=full", "overlap=null", "model.vocab=300000"});
   const auto memory = [&](const Sets& sets) {
     const Job job = small_job(joined(sharded, sets));
     return stage_memory(job, split_layers(job)).front();
   };
-  const StageMemory none = memory({"software.loss_gap=0"}), gap = memory({"software.loss_gap=1"});
-  const Job job = small_job(sharded);
+  const StageMemory none = memory({"software.recipe.loss={source: none, like: log_softmax, gaps: []}"}),
+                    gap = memory({"software.recipe.loss=log_softmax"});
+  const Job job = small_job(joined(sharded, {"software.recipe.loss=log_softmax"}));
   const double tokens = static_cast<double>(job.batch.micro * job.model.seq);
   CHECK(gap.total == none.total);
   CHECK(gap.reserved() - none.reserved() ==

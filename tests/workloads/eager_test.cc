@@ -51,8 +51,8 @@ const Sets kGated{"model.gated_mlp=true", "parallelism.tensor=1", "parallelism.d
 }  // namespace
 
 TEST_CASE("a gated activation in steps moves five widths forward and thirteen back, for three and five in one kernel") {
-  const double fused = streamed(small_job(with(kGated, {"software.activation_in_steps=false"})));
-  const double steps = streamed(small_job(with(kGated, {"software.activation_in_steps=true"})));
+  const double fused = streamed(small_job(with(kGated, {"software.recipe.activation=fused"})));
+  const double steps = streamed(small_job(with(kGated, {"software.recipe.activation=in_steps"})));
   // 1024 tokens, 8192 wide, 2 bytes.
   CHECK(steps - fused == Approx((5 + 13 - 3 - 5) * 1024.0 * 8192 * 2));
 }
@@ -60,17 +60,17 @@ TEST_CASE("a gated activation in steps moves five widths forward and thirteen ba
 TEST_CASE("a squared ReLU in steps makes fourteen passes for five") {
   const std::vector<std::string> squared{"model.activation=squared_relu", "parallelism.tensor=1", "parallelism.data=8",
                                          "model.biases=none"};
-  const double fused = streamed(small_job(with(squared, {"software.squared_relu_in_steps=false"})));
-  const double steps = streamed(small_job(with(squared, {"software.squared_relu_in_steps=true"})));
+  const double fused = streamed(small_job(with(squared, {"software.recipe.activation=fused"})));
+  const double steps = streamed(small_job(with(squared, {"software.recipe.activation=squared_relu_in_steps"})));
   CHECK(steps - fused == Approx((14 - 5) * 1024.0 * 8192 * 2));
   // A GeLU is one kernel either way.
-  CHECK(streamed(small_job({"software.squared_relu_in_steps=true"})) == streamed(small_job()));
+  CHECK(streamed(small_job({"software.recipe.activation=squared_relu_in_steps"})) == streamed(small_job()));
 }
 
 TEST_CASE("an RMS norm in steps moves 36 bytes an element forward and 84 back, a layer norm three passes") {
-  const std::vector<std::string> rms = with(kGated, {"model.norm=rms_norm", "software.persistent_layer_norm=true"});
-  const double fused = streamed(small_job(with(rms, {"software.fused_layer_norm=true"})));
-  const double steps = streamed(small_job(with(rms, {"software.fused_layer_norm=false"})));
+  const std::vector<std::string> rms = with(kGated, {"model.norm=rms_norm"});
+  const double fused = streamed(small_job(with(rms, {"software.recipe.norm=persistent"})));
+  const double steps = streamed(small_job(with(rms, {"software.recipe.norm=in_steps"})));
   // Forward: to fp32 (2 + 4), square (4 + 4), mean (4), product (4 + 4), to 16 bit (4 + 2), weights (2 + 2).
   // Backward: weights (2 + 2, twice 2 + 2 and 2, 2), to fp32 (2 + 4), product (4 + 4), of the root (4 + 4 + 4, 4), of
   // the square three passes (4 + 4), both together (4 + 4 + 4), to 16 bit (4 + 2). In one kernel 2 + 2 and 2 + 2 + 2.
@@ -80,13 +80,13 @@ TEST_CASE("an RMS norm in steps moves 36 bytes an element forward and 84 back, a
   CHECK(steps - fused == Approx(norms * (forward + backward - 4 - 6)));
   // A layer norm has kernels of its own: without the fused one, two passes more forward.
   const std::vector<std::string> layer = with(kGated, {"model.norm=layer_norm"});
-  CHECK(streamed(small_job(with(layer, {"software.fused_layer_norm=false"}))) -
-            streamed(small_job(with(layer, {"software.fused_layer_norm=true"}))) ==
+  CHECK(streamed(small_job(with(layer, {"software.recipe.norm=in_steps"}))) -
+            streamed(small_job(with(layer, {"software.recipe.norm=fused"}))) ==
         Approx(norms * 2 * 4));
 }
 
 TEST_CASE("scales of rows cast an operand once more for the gradients of weights, and inputs when they are whole") {
-  const std::vector<std::string> fp8 = with(kGated, {"cluster.device=h100-sxm-80gb", "software.fused_cast=false"});
+  const std::vector<std::string> fp8 = with(kGated, {"cluster.device=h100-sxm-80gb", "software.casts=apart"});
   const double rows = streamed(small_job(with(fp8, {"precision=fp8-rowwise"})));
   const double none = streamed(small_job(with(fp8, {"precision=bf16"})));
   // Inputs of the four linear layers and the gradients of their outputs, each read and cast (3), then read for the
@@ -225,7 +225,7 @@ TEST_CASE("traffic of blocks that stop ahead of their last product is the same b
     return std::pair(gathered, summed);
   };
   const Sets by_weight{"parallelism={tensor: 1, pipeline: 1, data: 16, sharding: parameters}", "precision=fp16",
-                       "batch.global=16", "software.fp16_accumulation=fp16", "software.fetches_by_weight=true"};
+                       "batch.global=16", "software.fp16_accumulation=fp16", "software.fetches=by_weight"};
   for (const Sets& sets : {Sets{}, Sets{"parallelism.sequence_parallel=true"}, Sets{"model.parallel_block=true"},
                            Sets{"parallelism={tensor: 4, tensor_in: 2, pipeline: 1, data: 4}"}, by_weight,
                            with(by_weight, {"software.live_parameters=1e9"})}) {
@@ -338,7 +338,7 @@ TEST_CASE("inputs that stay gathered are not gathered again, and a rank of two k
 TEST_CASE("what a tensor group exchanges along sequences that lie behind one another is copied into order") {
   const auto job = [](const char* behind, const char* overlap) {
     return small_job({"parallelism.sequence_parallel=true", "model.gated_mlp=true", "software.separate_gate=true",
-                      "software.separate_qkv=true", "cluster.device=h200-sxm-141gb",
+                      "software.query_layers=separate", "cluster.device=h200-sxm-141gb",
                       std::string("software.sequence_behind_batch=") + behind,
                       std::string("overlap.tensor=") + overlap});
   };
@@ -370,9 +370,8 @@ TEST_CASE("what a tensor group exchanges along sequences that lie behind one ano
 TEST_CASE("operands that are gathered cast are written once by each rank and copied by columns when they are whole") {
   const auto job = [](const char* cast, const char* current) {
     return small_job({"parallelism.sequence_parallel=true", "cluster.device=h100-sxm-80gb", "precision=fp8",
-                      "software.fused_cast=false", "software.keeps_gathered_inputs=true",
-                      std::string("software.gathers_quantised=") + cast,
-                      std::string("software.current_scales=") + current});
+                      "software.keeps_gathered_inputs=true", std::string("software.gathers_quantised=") + cast,
+                      std::string("software.casts=") + (current == std::string("true") ? "scaled" : "apart")});
   };
   // Two inputs and two output gradients of a block. A rank of two casts half of each: reads 2 bytes and writes one in
   // place of two, and of the whole one more is read and written. With a scale that is looked for, 2 bytes ahead of that
@@ -385,7 +384,7 @@ TEST_CASE("operands that are gathered cast are written once by each rank and cop
 TEST_CASE("exchanges that are fused with products leave sums of gradients and casts of rows to wait for theirs") {
   const auto job = [](const char* fused, const char* precision) {
     return small_job({"parallelism.sequence_parallel=true", "overlap.tensor=true", "model.gated_mlp=true",
-                      "software.separate_gate=true", "software.separate_qkv=true", "software.fused_cast=false",
+                      "software.separate_gate=true", "software.query_layers=separate", "software.casts=apart",
                       "software.keeps_gathered_inputs=true", "cluster.device=h100-sxm-80gb",
                       std::string("software.exchanges_fused=") + fused, std::string("precision=") + precision});
   };
@@ -411,7 +410,7 @@ TEST_CASE("operands that are gathered cast travel in half the bytes, but for tho
   const auto gathered = [](const char* cast, const char* precision) {
     double bytes = 0;
     const Job job = small_job({"parallelism.sequence_parallel=true", "cluster.device=h100-sxm-80gb",
-                               std::string("software.gathers_quantised=") + cast, "software.fused_cast=false",
+                               std::string("software.gathers_quantised=") + cast, "software.casts=apart",
                                std::string("precision=") + precision});
     for (const TrafficRow& row : simulate_step(job).traffic) {
       INFO(row.dimension << ' ' << row.what);
@@ -428,15 +427,18 @@ TEST_CASE("operands that are gathered cast travel in half the bytes, but for tho
 }
 
 TEST_CASE("a loss in steps over shards of the vocabulary holds one more tensor of them in fp32") {
-  const auto beside = [](const char* copies, const char* tensor, const char* data) {
-    const Job job = small_job({std::string("software.loss_copies=") + copies,
-                               std::string("parallelism.tensor=") + tensor, std::string("parallelism.data=") + data});
-    return network_of(job).kinds.back().working.front().bytes();
+  const auto beside = [](const char* loss, const char* tensor, const char* data) {
+    const Job job = small_job({std::string("software.recipe.loss=") + loss, std::string("parallelism.tensor=") + tensor,
+                               std::string("parallelism.data=") + data});
+    const Network network = network_of(job);
+    for (const Working& tensor : network.kinds.back().working)
+      if (tensor.name == std::string_view("logits beside the kept ones")) return tensor.bytes();
+    return 0.0;
   };
   const double logits = 1024.0 * 51200;
-  CHECK(beside("4", "1", "8") == Approx(8 * logits));
-  CHECK(beside("4", "2", "4") == Approx((8 + 4) * logits / 2));
-  CHECK(beside("1", "2", "4") == Approx(2 * logits / 2));
+  CHECK(beside("log_softmax", "1", "8") == Approx(8 * logits));
+  CHECK(beside("log_softmax", "2", "4") == Approx((8 + 4) * logits / 2));
+  CHECK(beside("in_steps", "2", "4") == Approx(2 * logits / 2));
 }
 
 TEST_CASE("the library's rate stretches 16-bit products, and nothing else") {
@@ -461,7 +463,8 @@ TEST_CASE("the library's rate stretches 16-bit products, and nothing else") {
 
 TEST_CASE("sharded gradients that are reduced last go whole, in their own type, behind the last pass") {
   const auto with = [](const char* last, const char* sharding) {
-    return small_job({std::string("software.reduces_shards_last=") + last,
+    const bool behind = last == std::string("true");
+    return small_job({std::string("software.shard_reduction=") + (behind ? "all_reduce_last" : "scatter"),
                       std::string("parallelism.sharding=") + sharding, "software.overlap_gradients=true"});
   };
   CHECK_FALSE(with("true", "optimizer").overlap.gradients);
@@ -561,8 +564,8 @@ TEST_CASE("a loss compiled into few kernels takes less time than one operation a
         for (const Kernel& kernel : piece.kernels) seconds += sim::to_seconds(kernel.time);
     return seconds;
   };
-  const double steps = head("software.compiled_cross_entropy=false"),
-               few = head("software.compiled_cross_entropy=true"), one = head("software.fused_cross_entropy=true");
+  const double steps = head("software.recipe.loss=in_steps"), few = head("software.recipe.loss=compiled"),
+               one = head("software.recipe.loss=fused");
   CHECK(one < few);
   CHECK(few < steps);
 }

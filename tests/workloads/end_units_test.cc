@@ -53,13 +53,14 @@ TEST_CASE("the loss frees the logits that it kept before the head's products beg
   // In 16 bit beside 4 bytes kept: logits n, hidden states m, a weight gradient w. The loss holds c copies; behind it 4
   // n are gone, and 2 (n + m + w) are there.
   const double n = 1024.0 * 51200, m = 1024.0 * 2048, w = 51200.0 * 2048;
-  const auto working = [](const char* copies) {
-    return bytes_of(head_layer_of(end_sets(kEndsOnOneStage, {"batch.micro=1", "software.fused_wgrad_accumulation=false",
-                                                             std::string("software.loss_copies=") + copies})))
+  const auto working = [](const char* loss) {
+    return bytes_of(head_layer_of(end_sets(kEndsOnOneStage, {"batch.micro=1", "software.weight_gradients=apart",
+                                                             std::string("software.recipe.loss=") + loss})))
         .working;
   };
-  CHECK(working("1") == Approx(std::max(2 * n, 2 * (n + m + w) - 4 * n)));
-  CHECK(working("0") == Approx(std::max(0.0, 2 * (n + m + w) - 4 * n)));
+  CHECK(working("in_steps") == Approx(std::max(2 * n, 2 * (n + m + w) - 4 * n)));
+  // Over the logits nothing is held beside them, and 2 n are gone.
+  CHECK(working("over_logits") == Approx(std::max(0.0, 2 * (n + m + w) - 2 * n)));
 }
 
 TEST_CASE("blocks of sharded parameters are gathered beside the passes over them, and not beside a loss") {
@@ -92,7 +93,7 @@ TEST_CASE("blocks of sharded parameters are gathered beside the passes over them
 }
 
 TEST_CASE("embedding and head that are let go behind the forward pass are not there when the loss is at its fullest") {
-  const EndSets sharded = end_sets(kShardedEnds, {"software.loss_copies=4", "model.tied_embeddings=false"});
+  const EndSets sharded = end_sets(kShardedEnds, {"software.recipe.loss=log_softmax", "model.tied_embeddings=false"});
   const StageMemory kept = end_memory(end_sets(sharded, {"software.frees_end_unit=false"}));
   const StageMemory freed = end_memory(end_sets(sharded, {"software.frees_end_unit=true"}));
   const ShardParameters shard = tests::shard_parameters(small_job(sharded));
@@ -101,28 +102,28 @@ TEST_CASE("embedding and head that are let go behind the forward pass are not th
 
 TEST_CASE("gradients that are reduced in the last backward pass alone are held whole, in the type of their reduction") {
   const auto at = [](const char* last) {
-    return end_sets(kShardedEnds, {std::string("software.reduces_last_pass=") + last});
+    return end_sets(kShardedEnds, {std::string("software.unit_reduction=") + last});
   };
-  CHECK(end_traffic(at("false"))["gradients, backward"] == Approx(4 * end_traffic(at("true"))["gradients, backward"]));
+  CHECK(end_traffic(at("every_pass"))["gradients, backward"] ==
+        Approx(4 * end_traffic(at("last_pass"))["gradients, backward"]));
   const Job job = small_job(kShardedEnds);
   const Network network = network_of(job);
   const double all = parameters(network, {0, network.size()});
   const auto held = [](const StageMemory& m) { return m.gradients + m.parts.accumulators; };
-  CHECK(held(end_memory(at("false"))) == Approx(2 * all / 16));
-  CHECK(held(end_memory(at("true"))) == Approx(4 * all));
+  CHECK(held(end_memory(at("every_pass"))) == Approx(2 * all / 16));
+  CHECK(held(end_memory(at("last_pass"))) == Approx(4 * all));
 }
 
 TEST_CASE("states in the type of the weights take 4 bytes a parameter, and a step of the optimizer 14") {
   const auto states = [](const char* follow) {
-    return end_sets(kEndsOnOneStage,
-                    {std::string("software.states_follow_weights=") + follow, "software.fused_optimizer=true",
-                     "software.separate_gradient_passes=false", "parallelism.sharding=none"});
+    return end_sets(kEndsOnOneStage, {std::string("software.optimizer_states=") + follow,
+                                      "software.recipe.optimizer=fused", "parallelism.sharding=none"});
   };
-  const StageMemory own = end_memory(states("false")), follows = end_memory(states("true"));
+  const StageMemory own = end_memory(states("fp32")), follows = end_memory(states("as_weights"));
   CHECK(own.optimizer == Approx(3 * follows.optimizer));
   CHECK(follows.optimizer == Approx(2 * follows.parameters));
   // A weight and two moments read and written, a gradient read, in 16 bit.
-  const Job job = small_job(states("true"));
+  const Job job = small_job(states("as_weights"));
   const auto kernels = optimizer_kernels(job.method.optimizer, job.method.precision, job.software.optimizer,
                                          job.machine.device, {1e6, 1e6});
   CHECK(kernels.back().bytes == 14e6);

@@ -101,7 +101,7 @@ TEST_CASE("a context group exchanges the keys that attention reads, by count and
 TEST_CASE("a rotation in steps moves 20 bytes for each query and key, one kernel 4") {
   const Sets rotary = plus(kOneStage, {"model.positions=rotary"});
   const Layer fused = network_of(small_job(rotary)).layer(1);
-  const Layer steps = network_of(small_job(plus(rotary, {"software.rotation_in_steps=true"}))).layer(1);
+  const Layer steps = network_of(small_job(plus(rotary, {"software.recipe.rotary=in_steps"}))).layer(1);
   const double moved = forward_bytes(steps, "queries and keys to fp32") + forward_bytes(steps, "rotate in fp32") +
                        forward_bytes(steps, "rotated to 16 bit");
   CHECK(moved == Approx(5 * forward_bytes(fused, "rotate queries and keys")));  // 6 + 8 + 6 of 4
@@ -122,8 +122,8 @@ TEST_CASE("with a factor beside the rotation five kernels move 24 bytes for each
 TEST_CASE(
     "queries that share keys are copied out of the tensor of all three with the values, and their gradients joined") {
   const auto moved = [](const Sets& sets, Direction direction) {
-    const Sets parts = plus(sets, {"software.parts_queries=true"}),
-               whole = plus(sets, {"software.parts_queries=false"});
+    const Sets parts = plus(sets, {"software.query_layers=parted"}),
+               whole = plus(sets, {"software.query_layers=joint"});
     return streamed(network_of(small_job(parts)).layer(1), direction) -
            streamed(network_of(small_job(whole)).layer(1), direction);
   };
@@ -138,7 +138,7 @@ TEST_CASE(
 TEST_CASE("queries, keys and values apart are the parts of one matrix, each cut over the tensor group") {
   const Sets grouped{"model.kv_heads=4"};
   const std::vector<double> one = matrices(small_job(grouped)),
-                            three = matrices(small_job(plus(grouped, {"software.separate_qkv=true"})));
+                            three = matrices(small_job(plus(grouped, {"software.query_layers=separate"})));
   REQUIRE(three.size() == one.size() + 2);
   const double query = 2048.0 * 2048 / 2;  // two ranks; 4 of 16 heads have keys
   CHECK(three[0] == query);
@@ -157,7 +157,7 @@ TEST_CASE("each half needs gradients of what it reads and makes while it works b
       if (working.half == half && working.for_weights == for_weights) bytes += working.bytes();
     return bytes;
   };
-  const Sets unfused{"software.fused_wgrad_accumulation=false"}, gated{"model.gated_mlp=true"};
+  const Sets unfused{"software.weight_gradients=apart"}, gated{"model.gated_mlp=true"};
   const double outside = 1024.0 * 2048, inside = outside / 2, ffn = 1024.0 * 8192 / 2;  // two tensor ranks
   CHECK(needed({}, 0, false) == Approx(2 * (2 * outside + 2 * inside + 2 * inside / 4) + 4 * inside));
   const double scores = 16.0 / 2 * 1024 * 1024;  // two of them in 16 bit where attention is not fused
@@ -228,24 +228,24 @@ TEST_CASE("mxfp8 weights that are gathered into the gradients' buffer spare the 
 }
 
 TEST_CASE("a loss holds as many 16-bit copies of the logits as its framework's") {
-  const auto working = [](const char* copies) {
-    const Network network = network_of(small_job(plus(kOneStage, {std::string("software.loss_copies=") + copies})));
+  const auto working = [](const char* loss) {
+    const Network network = network_of(small_job(plus(kOneStage, {std::string("software.recipe.loss=") + loss})));
     return bytes_of(network.layer(network.size() - 1)).working;
   };
   const Job job = small_job(kOneStage);
   const double logits = static_cast<double>(job.batch.micro * job.model.seq) *
                         static_cast<double>(padded_vocab(job.model.vocab, 1, job.software.layers.head.pads_vocabulary));
-  CHECK(working("4") - working("1") == Approx(3 * 2 * logits));
-  CHECK(working("1") - working("0") == Approx(2 * logits));
+  CHECK(working("log_softmax") - working("in_steps") == Approx(3 * 2 * logits));
+  CHECK(working("in_steps") - working("{source: none, like: in_steps, works: []}") == Approx(2 * logits));
 }
 
 TEST_CASE("held training gradients take two bytes a parameter beside fp32 ones") {
   const Sets fp32{"precision={gradients: fp32}"};
   const StageMemory dropped = memory_of(plus(kOneStage, fp32));
-  const StageMemory held = memory_of(plus(plus(kOneStage, fp32), {"software.holds_training_gradients=true"}));
+  const StageMemory held = memory_of(plus(plus(kOneStage, fp32), {"software.training_gradients=held"}));
   const Network network = network_of(small_job(kOneStage));
   CHECK(held.total - dropped.total == Approx(2 * parameters(network, {0, network.size()})));
   // Gradients that are added up in 16 bit are those of training.
   const Sets half = plus(kOneStage, {"precision=fp16", "software.fp16_accumulation=fp16"});
-  CHECK(memory_of(plus(half, {"software.holds_training_gradients=true"})).total == memory_of(half).total);
+  CHECK(memory_of(plus(half, {"software.training_gradients=held"})).total == memory_of(half).total);
 }

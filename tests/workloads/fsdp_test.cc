@@ -58,8 +58,7 @@ double step(const std::vector<std::string>& sets) {
 }  // namespace
 
 TEST_CASE("without dropout no dropout kernel runs, and biases added by GEMMs need no pass of their own") {
-  const std::vector<std::string> unfused{"software.fused_bias_gelu=false",
-                                         "software.fused_bias_dropout_residual=false"};
+  const std::vector<std::string> unfused{"software.recipe.activation=bias_apart", "software.recipe.residual=in_steps"};
   const Kernels with = kernels_of(unfused);
   // Forward two a layer and one of the embedding, likewise backward.
   CHECK(with.count.at("dropout") == 4);
@@ -78,8 +77,8 @@ TEST_CASE("without dropout no dropout kernel runs, and biases added by GEMMs nee
 }
 
 TEST_CASE("removing padding gathers q, k, v and scatters the output, backward the other way, and the host reads") {
-  const Kernels kernels = kernels_of({"software.attention_layout_copies=false", "software.attention_unpads=true",
-                                      "software.host_reads_per_attention=6", "software.host_read='30 us'"});
+  const Kernels kernels = kernels_of(
+      {"software.recipe.attention-in=unpadded", "software.host_reads_per_attention=6", "software.host_read='30 us'"});
   const Job job = tests::small_job();
   const double token_bytes = 2.0 * 1024 * 2048;  // one sequence of 1024, hidden 2048, 16 bit
   const auto moved = [&](double bytes) {
@@ -123,7 +122,7 @@ TEST_CASE("an optimizer that is not fused passes over its states once per operat
   // In bytes per parameter: two decays and a square root, a division and an addition in place (8 each), two sums with
   // the gradient (12), the update from three tensors (16), scaling of the gradient (8), the 16-bit copy (6).
   constexpr double kBytes = 5 * 8 + 2 * 12 + 16 + 8 + 6;
-  const Job job = tests::small_job({"software.fused_optimizer=false"});
+  const Job job = tests::small_job({"software.recipe.optimizer=in_steps"});
   const double updated = 1e9;
   const auto kernels = optimizer_kernels(job.method.optimizer, job.method.precision, job.software.optimizer,
                                          job.machine.device, {updated, updated});
@@ -135,7 +134,7 @@ TEST_CASE("an optimizer that is not fused passes over its states once per operat
   for (const char* optimizer : {"adam", "lamb", "sgd"}) {
     INFO(optimizer);
     const std::string set = std::string("optimizer=") + optimizer;
-    CHECK(step({set, "software.fused_optimizer=false"}) > step({set}));
+    CHECK(step({set, "software.recipe.optimizer=in_steps"}) > step({set}));
   }
 }
 
@@ -208,8 +207,8 @@ TEST_CASE("units that a pipeline leaves gathered are fetched and reduced once a 
   const auto bytes = [](const char* every, const char* stages, const char* data) {
     const Job job = tests::small_job(
         fsdp({"parallelism.sharding=gradients", "batch.global=64", "batch.micro=1",
-              std::string("software.reduces_every_pass=") + every, std::string("parallelism.pipeline=") + stages,
-              std::string("parallelism.data=") + data}));
+              std::string("software.gradient_reduction=") + (every == std::string("true") ? "every_pass" : "once"),
+              std::string("parallelism.pipeline=") + stages, std::string("parallelism.data=") + data}));
     double sum = 0;
     for (const TrafficRow& row : simulate_step(job).traffic) {
       INFO(row.what);
@@ -225,9 +224,10 @@ TEST_CASE("units that a pipeline leaves gathered are fetched and reduced once a 
 
 TEST_CASE("products of weight gradients add into 16-bit gradients, unless parameters are sharded") {
   const auto additions = [](const char* fused, const char* sharding, const char* gradients) {
-    return kernels_of({std::string("software.fused_wgrad_16bit=") + fused,
-                       std::string("parallelism.sharding=") + sharding,
-                       std::string("precision={gradients: ") + gradients + "}"})
+    return kernels_of(
+               {std::string("software.weight_gradients=") + (fused == std::string("true") ? "fused_16bit" : "fused"),
+                std::string("parallelism.sharding=") + sharding,
+                std::string("precision={gradients: ") + gradients + "}"})
         .count["add weight gradient"];
   };
   CHECK(additions("false", "optimizer", "bf16") > 0);

@@ -219,7 +219,7 @@ TEST_CASE("a pipeline that ends its slots takes as long as slot by slot, and lon
 
 TEST_CASE("buckets that follow the model: one a chunk of an interleaved pipeline, else one a layer") {
   const Sets follow{"software.parameter_bucket='1 MB'", "software.gradient_bucket='1 MB'",
-                    "software.buckets_follow_model=true"};
+                    "software.bucket_cut=as_model"};
   const StepReport interleaved = step(plus(kInterleaved, follow));
   for (const Timeline& timeline : interleaved.timelines) {
     CHECK(spans_of(timeline, "(parameters, forward)").size() == 4);
@@ -250,14 +250,14 @@ TEST_CASE("buckets of a size hold so much for every rank; beyond the first chunk
   CHECK(gathers({}, 1, 1) == 10);
   CHECK(gathers({"software.bucket_elements_per_rank=5e6"}, 1, 1) == 3);   // 20 M elements of 2 bytes
   CHECK(gathers({"software.bucket_elements_per_rank=1e6"}, 1, 1) == 10);  // 8 MB, less than the size
-  CHECK(gathers({"software.buckets_first_chunk_only=true"}, 0, 0) == 10);
-  CHECK(gathers({"software.buckets_first_chunk_only=true"}, 0, 1) == 1);
-  CHECK(gathers({"software.buckets_first_chunk_only=true"}, 1, 0) == 1);
+  CHECK(gathers({"software.bucket_cut=first_chunk"}, 0, 0) == 10);
+  CHECK(gathers({"software.bucket_cut=first_chunk"}, 0, 1) == 1);
+  CHECK(gathers({"software.bucket_cut=first_chunk"}, 1, 0) == 1);
 }
 
 TEST_CASE("collectives in step: stage s reduces s backward passes late and gathers s forward passes early") {
-  const StepReport report = step(plus(kInterleaved, {"software.data_collectives_in_step=true",
-                                                     "software.buckets_follow_model=true", "batch.global=48"}));
+  const StepReport report = step(plus(
+      kInterleaved, {"software.data_collectives_in_step=true", "software.bucket_cut=as_model", "batch.global=48"}));
   for (const Timeline& timeline : report.timelines) {
     std::vector<PassTime> forward, backward;
     for (const PassTime& pass : passes_of(timeline)) (pass.pass == 'F' ? forward : backward).push_back(pass);

@@ -1,6 +1,7 @@
 // Do layers say what their papers say, and do the folds over them derive what was meant? Expectations are written from
 // the papers' figures, on a block whose sizes tell its tensors apart.
 #include <algorithm>
+#include <memory>
 #include <sstream>
 
 #include "tests/calibration/support.h"
@@ -61,6 +62,18 @@ std::string outline(const Pieces& pieces) {
     out += " ";
   }
   return out;
+}
+
+std::shared_ptr<const calibration::Recipe> recipe(calibration::RecipePart part, const char* variant) {
+  return scenarios::recipe_book().read(part, sim::Settings::scalar(variant, {"test", 1, 1}));
+}
+
+/// As frameworks compute that say nothing.
+Computation usual() {
+  Computation computation;
+  for (std::size_t i = 0; i < calibration::kRecipeParts; ++i)
+    computation.style.recipes.set(scenarios::recipe_book().usual(static_cast<calibration::RecipePart>(i)));
+  return computation;
 }
 
 calibration::DeviceProfile a100() { return calibration_test::profile("a100-sxm-80gb"); }
@@ -157,7 +170,7 @@ TEST_CASE(
   const auto cast_bytes = [](DataType type, bool fused) {
     Computation c;
     c.precision.matmul = type;
-    c.style.fused_cast = fused;
+    c.style.casts = fused ? calibration::Casts::fused : calibration::Casts::apart;
     double each = 0;
     const Network network = gpt(small(), {}, c);
     for (const LayerOp& op : network.layer(1).ops) {
@@ -179,7 +192,7 @@ TEST_CASE(
 TEST_CASE("a backward pass is the forward pass from its end: two products for one, adjoints for exchanges") {
   const calibration::DeviceProfile device = a100();
   const auto outlines = [&](bool sequence_parallel, bool splits) {
-    const Layer block = gpt(small(), two_ranks(sequence_parallel), {}).layer(1);
+    const Layer block = gpt(small(), two_ranks(sequence_parallel), usual()).layer(1);
     return passes_of(block, {device}, splits);
   };
   // Without sequence parallelism: one all-reduce after each half, forward behind the row-parallel product, backward
@@ -233,7 +246,8 @@ TEST_CASE("of an activation in steps the last kernel writes what the next produc
     m.mlp.activation = gated ? Activation::swiglu : Activation::gelu;
     Computation c;
     c.precision.matmul = type;
-    c.style.fused_cast = c.style.activation_in_steps = true;
+    c.style.casts = calibration::Casts::fused;
+    c.style.recipes.set(recipe(calibration::RecipePart::activation, "in_steps"));
     double each = 0;
     const Network network = gpt(m, {}, c);
     for (const LayerOp& op : network.layer(1).ops) {
@@ -295,7 +309,8 @@ TEST_CASE(
     m.mlp.activation = gated ? Activation::swiglu : Activation::gelu;
     Computation c;
     c.style.extra_kernels_per_layer = 8;
-    c.style.fused_bias_gelu = c.style.linear.bias_in_gemm = false;
+    c.style.linear.bias_in_gemm = false;
+    c.style.recipes.set(recipe(calibration::RecipePart::activation, "bias_apart"));
     std::vector<StreamingOp> found;
     const Network network = gpt(m, {}, c);
     for (const LayerOp& op : network.layer(1).ops) {
@@ -316,7 +331,7 @@ TEST_CASE(
 TEST_CASE("a norm behind attention and MLP is one kernel, its parameters and its input more for each") {
   Model post = small();
   post.post_norm = true;
-  const Layer before = gpt(small(), {}, {}).layer(1), after = gpt(post, {}, {}).layer(1);
+  const Layer before = gpt(small(), {}, usual()).layer(1), after = gpt(post, {}, usual()).layer(1);
   CHECK(parameters(after) - parameters(before) == 2 * 2 * 1024);              // scale and shift
   CHECK(bytes_of(after).kept - bytes_of(before).kept == 2 * 2 * 512 * 1024);  // two 16-bit hidden states
   const calibration::DeviceProfile device = a100();

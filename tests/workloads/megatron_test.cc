@@ -45,8 +45,8 @@ TEST_CASE(
 
 TEST_CASE("a persistent layer norm takes its weights' gradients from the reading that makes those of its inputs") {
   const char* const weights = "layer norm weight gradient";
-  const LayerPasses one = two_layers({"software.persistent_layer_norm=true"});
-  const LayerPasses two = two_layers({"software.persistent_layer_norm=false"});
+  const LayerPasses one = two_layers({"software.recipe.norm=persistent"});
+  const LayerPasses two = two_layers({"software.recipe.norm=fused"});
   CHECK(seconds_of(one.backward, weights) == 0);
   CHECK(seconds_of(two.backward, weights) > 0);
   CHECK(seconds_of(one.backward, "layer norm backward") == seconds_of(two.backward, "layer norm backward"));
@@ -57,18 +57,18 @@ TEST_CASE("fp16 gradients are unscaled, and weights copied, in passes of their o
   // it, or by a copy that reads the fp32 one. Unscaling reads and writes fp32.
   struct Expected {
     const char* precision;
-    const char* passes;
+    const char* recipe;
     double bytes;
   };
-  for (const Expected& e :
-       {Expected{"fp16", "true", 28 + 8 + 6}, Expected{"bf16", "true", 28 + 6}, Expected{"bf16", "false", 28 + 2}}) {
+  for (const Expected& e : {Expected{"fp16", "with_passes", 28 + 8 + 6}, Expected{"bf16", "with_passes", 28 + 6},
+                            Expected{"bf16", "fused", 28 + 2}}) {
     const Job job = tests::small_job({std::string("precision=") + e.precision, "software.fp16_accumulation=fp32",
-                                      std::string("software.separate_gradient_passes=") + e.passes});
+                                      std::string("software.recipe.optimizer=") + e.recipe});
     double bytes = 0;
     for (const Kernel& kernel : optimizer_kernels(job.method.optimizer, job.method.precision, job.software.optimizer,
                                                   job.machine.device, {1e9, 1e9}))
       bytes += kernel.name == "clear gradients" ? 0 : kernel.bytes;
-    INFO(e.precision << ' ' << e.passes);
+    INFO(e.precision << ' ' << e.recipe);
     CHECK(bytes == Approx(1e9 * e.bytes));
   }
 }

@@ -130,7 +130,7 @@ TEST_CASE("a chunk's whole gradients live from its first backward pass to the en
 
 TEST_CASE("gradients that come and go with their chunk's passes take what the chunks under way have of them") {
   const std::vector<std::string> job{"parallelism={tensor: 2, pipeline: 4, virtual_pipeline: 2, data: 2}",
-                                     "parallelism.sharding=gradients", "software.reduces_every_pass=false",
+                                     "parallelism.sharding=gradients", "software.gradient_reduction=once",
                                      "precision={gradients: fp32}", "batch.global=8"};
   const auto memory = [&](const char* late) {
     std::vector<std::string> sets = job;
@@ -197,7 +197,7 @@ TEST_CASE("activations walked in schedule order are those counted in simulated t
       {"parallelism.schedule=zb_h2", "parallelism.pipeline=4", "parallelism.data=2", "recompute=full"},
       {"parallelism.schedule=zb_v", "parallelism.pipeline=4", "parallelism.data=2", "attention=unfused"},
       {"parallelism.context=2", "parallelism.data=2"},
-      {"parallelism.virtual_pipeline=4", "parallelism.sharding=gradients", "software.reduces_every_pass=false",
+      {"parallelism.virtual_pipeline=4", "parallelism.sharding=gradients", "software.gradient_reduction=once",
        "software.allocates_gradients_late=true"},
   };
   for (const Schedule* schedule : kSchedules) {
@@ -325,7 +325,7 @@ TEST_CASE("parts that are gathered and reduced as lists lie there once more") {
     return first_stage(all);
   };
   // Weight by weight: the largest of a block, 2048 x 8192, and the gradient of the ends.
-  const Sets by_weight{"parallelism.sharding=parameters", "software.fetches_by_weight=true"};
+  const Sets by_weight{"parallelism.sharding=parameters", "software.fetches=by_weight"};
   const ShardParameters shard = tests::shard_parameters(small_job(base));
   const double ends = shard.embedding + shard.head;
   CHECK(with(by_weight, "true").parts.gathered - with(by_weight, "false").parts.gathered ==
@@ -365,7 +365,7 @@ TEST_CASE("a buffer for every micro-batch's message holds what is kept of an inp
 
 TEST_CASE("whole gradients stand beside their shards in buckets, or layer by layer, twice where they overlap") {
   const Sets base{"parallelism.tensor=1", "parallelism.pipeline=1", "parallelism.data=16",
-                  "software.reduces_every_pass=true", "parallelism.sharding=gradients"};
+                  "software.gradient_reduction=every_pass", "parallelism.sharding=gradients"};
   const auto gathered = [&](Sets sets) {
     sets.insert(sets.end(), base.begin(), base.end());
     return first_stage(sets).parts.gathered;
@@ -502,7 +502,7 @@ TEST_CASE("recomputing, sequence parallelism and sharding each save what they sh
   double last = HUGE_VAL;
   for (const char* sharding : {"none", "optimizer", "gradients", "parameters"}) {
     const StageMemory m =
-        first_stage({"parallelism.pipeline=1", "parallelism.data=8", "software.reduces_every_pass=true",
+        first_stage({"parallelism.pipeline=1", "parallelism.data=8", "software.gradient_reduction=every_pass",
                      std::string("parallelism.sharding=") + sharding});
     CHECK(m.total < last);
     last = m.total;
@@ -555,7 +555,7 @@ TEST_CASE("where the optimizer step is fullest, its temporaries count and activa
 }
 
 TEST_CASE("an optimizer that needs more beside its step takes no less memory, wherever the fullest moment lies") {
-  const Sets bucket{"parallelism.sharding=gradients", "software.reduces_every_pass=true",
+  const Sets bucket{"parallelism.sharding=gradients", "software.gradient_reduction=every_pass",
                     "software.gradient_bucket='50 MB'", "overlap.gradients=false"};
   for (const Sets& held : {Sets{}, bucket}) {
     int in_step = 0, in_pass = 0;
@@ -612,8 +612,8 @@ TEST_CASE("what attention keeps beside its operands, to the byte: first copies o
   // Of fewer keys than queries each has a tensor of its own.
   const double grouped = kept({"model.kv_heads=4"});
   CHECK(kept({"model.kv_heads=4", "software.keeps_first_keys=true"}) == grouped);
-  CHECK(kept({"software.copies_output=true"}) - before == tensor);
-  CHECK(kept({"software.copies_output=true", "software.copies_output_again=true"}) == before);
+  CHECK(kept({"software.output_copy=kept"}) - before == tensor);
+  CHECK(kept({"software.output_copy=made_again"}) == before);
 }
 
 TEST_CASE("what attention and its projection make is gone where both run again") {
@@ -681,7 +681,7 @@ TEST_CASE("communicators are those of the groups that have more than one rank") 
 
 TEST_CASE("gradient buckets hold no more than the gradients that a rank has") {
   // Overlapped, two buckets are under way: one is filled while the other is reduced.
-  const Sets every{"parallelism.sharding=gradients", "software.reduces_every_pass=true",
+  const Sets every{"parallelism.sharding=gradients", "software.gradient_reduction=every_pass",
                    "overlap={gradients: true, parameters: true}"};
   const auto gathered = [&](const char* bucket) {
     Sets sets = every;

@@ -239,7 +239,7 @@ TEST_CASE("kernels beside the products move what they read and write, to the byt
     return sum;
   };
   const double turned = 1024.0 * (8 + 2) * 128;
-  const std::vector<std::string> in_steps{"software.rotation_in_steps=true"};
+  const std::vector<std::string> in_steps{"software.recipe.rotary=in_steps"};
   CHECK(bytes(in_steps, "queries and keys to fp32", true) == turned * (2 + 4));
   CHECK(bytes(in_steps, "rotate in fp32", true) == turned * (4 + 4));
   CHECK(bytes(in_steps, "gradients to fp32", false) == turned * (2 + 4));
@@ -247,10 +247,10 @@ TEST_CASE("kernels beside the products move what they read and write, to the byt
   CHECK(bytes(in_steps, "rotated gradients to 16 bit", false) == turned * (4 + 2));
   // Attention's output is transposed where there is more than one sequence, and once more for the gradient of the
   // projection's weights where the first copy is not kept.
-  std::vector<std::string> copied{"software.copies_output=true", "batch.micro=2"};
+  std::vector<std::string> copied{"software.output_copy=kept", "batch.micro=2"};
   CHECK(bytes(copied, "copy attention output", true) == 2 * 1024.0 * 1024 * (2 + 2));
   CHECK(bytes(copied, "copy attention output again", false) == 0);
-  copied.emplace_back("software.copies_output_again=true");
+  copied.emplace_back("software.output_copy=made_again");
   CHECK(bytes(copied, "copy attention output again", false) == 2 * 1024.0 * 1024 * (2 + 2));
   copied[1] = "batch.micro=1";
   CHECK(bytes(copied, "copy attention output", true) == 0);

@@ -6,6 +6,7 @@
 #include <map>
 #include <sstream>
 
+#include "scenarios/library.h"
 #include "tests/catch.h"
 #include "tests/laws/alike.h"
 #include "tests/workloads/example.h"
@@ -431,7 +432,7 @@ TEST_CASE("experts are shared out: a rank holds its part of their states") {
 TEST_CASE("experts' whole gradients stand beside their shards as well, in buckets of their own or layer by layer") {
   const auto gathered = [](const char* bucket) {
     const Job job = mixture_job({"parallelism.pipeline=1", "parallelism.sharding=gradients", "overlap.gradients=false",
-                                 "software.reduces_every_pass=true", "precision={matmul: bf16, gradients: fp32}",
+                                 "software.gradient_reduction=every_pass", "precision={matmul: bf16, gradients: fp32}",
                                  fmt::format("software.gradient_bucket='{}'", bucket)});
     return stage_memory(job, split_layers(job)).front().parts.gathered;
   };
@@ -613,6 +614,7 @@ TEST_CASE("a clamp, scaled biases and a factor beside the rotation cost the pass
     Computation computation;
     computation.experts = style;
     computation.style.linear.bias_in_gemm = true;
+    computation.style.recipes.set(scenarios::recipe_book().usual(calibration::RecipePart::rotary));
     const Network network = moe(model, Split{}, computation);
     double sum = 0;
     for (const LayerOp& op : network.layer(1).ops) {
@@ -663,7 +665,7 @@ TEST_CASE("rows that come to experts are cast by kernels of their own, padded in
     Computation computation;
     computation.experts = style;
     computation.precision.matmul = type;
-    computation.style.fused_cast = fuses;
+    computation.style.casts = fuses ? calibration::Casts::fused : calibration::Casts::apart;
     const Network network = moe(mixture(), Split{}, computation);
     double sum = 0;
     for (const LayerOp& op : network.layer(1).ops) {

@@ -20,7 +20,7 @@ Job small(const std::string& optimizer, std::vector<std::string> sets = {}) {
               {"cluster.gpus=1", "parallelism={tensor: 1, pipeline: 1, data: 1}", "batch={global: 1, micro: 1}",
                "model={kind: gpt, layers: 1, hidden: 512, heads: 8, ffn_hidden: 2048, vocab: 4096, seq: 128, "
                "positions: rotary, tied_embeddings: false, biases: none, norm: rms_norm, gated_mlp: false}",
-               "optimizer=" + optimizer, "software.moments_16bit=false", "software.states_follow_weights=false"});
+               "optimizer=" + optimizer, "software.optimizer_states=fp32"});
   return tests::small_job(sets);
 }
 
@@ -71,8 +71,7 @@ TEST_CASE("Muon's iterations are the products of its paper, shared out with the 
   CHECK(flops == Approx(iterations(512, 1536) + iterations(512, 512) + 2 * iterations(512, 2048)));
   // Adam takes the rest: master weight and two moments read and written, a gradient read, the copy written.
   const double gradient = calibration::bytes_of(job.method.precision.gradients);
-  CHECK(adam == Approx((kTables + kNorms) *
-                       (24 + gradient + (job.software.optimizer.separate_gradient_passes ? 4 - gradient : 2))));
+  CHECK(adam == Approx((kTables + kNorms) * (24 + gradient + 2)));
   for (SizedMatrices& of : weights.sizes) of.number /= 4;
   double quarter = 0;
   for (const Kernel& kernel : optimizer_kernels(OptimizerKind::muon, job.method.precision, job.software.optimizer,

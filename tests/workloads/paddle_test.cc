@@ -22,7 +22,7 @@ Job sharded(const std::vector<std::string>& more = {}) {
   std::vector<std::string> sets{
       "cluster.gpus=8",     "cluster.fabric=single-node",      "parallelism.tensor=1",
       "parallelism.data=8", "parallelism.pipeline=1",          "parallelism.sharding=gradients",
-      "precision=fp16",     "software.fp16_accumulation=fp16", "software.separate_qkv=true"};
+      "precision=fp16",     "software.fp16_accumulation=fp16", "software.query_layers=separate"};
   sets.insert(sets.end(), more.begin(), more.end());
   return tests::small_job(sets);
 }
@@ -78,8 +78,8 @@ TEST_CASE("a broadcast inside a node fills a chain of all ranks before it runs a
 }
 
 TEST_CASE("gradients that go to their owners cost a chain for each weight, in the backward pass of every micro-batch") {
-  const Job once = sharded({"software.reduces_every_pass=false"}),
-            each = sharded({"software.reduces_every_pass=true", "software.reduces_to_owners=true"});
+  const Job once = sharded({"software.gradient_reduction=once"}),
+            each = sharded({"software.gradient_reduction=to_owners"});
   REQUIRE(once.microbatches() == 4);
   const topology::Cluster cluster(each.machine.node, each.machine.fabric, 8, 8, sim::Settings());
   const std::vector<std::int64_t> gpus{0, 1, 2, 3, 4, 5, 6, 7};
@@ -111,7 +111,7 @@ TEST_CASE("gradients that go to their owners cost a chain for each weight, in th
 
 TEST_CASE("the traffic table counts the reductions of every micro-batch") {
   for (const bool every : {false, true}) {
-    const Job job = sharded({std::string("software.reduces_every_pass=") + (every ? "true" : "false")});
+    const Job job = sharded({std::string("software.gradient_reduction=") + (every ? "every_pass" : "once")});
     bool found = false;
     for (const TrafficRow& row : traffic_table(job)) {
       if (row.what != "gradients, backward") continue;
@@ -126,7 +126,7 @@ TEST_CASE("the traffic table counts the reductions of every micro-batch") {
 }
 
 TEST_CASE("queries, keys and values that are layers of their own have their own products, biases and reductions") {
-  const std::vector<std::string> sets{"software.separate_qkv=true"};
+  const std::vector<std::string> sets{"software.query_layers=separate"};
   const Job one = tests::small_job(), three = tests::small_job(sets);
   const Kernels together = layer(one), apart = layer(three);
   CHECK(together.count.at("qkv") == 1);
@@ -148,7 +148,7 @@ TEST_CASE("queries, keys and values that are layers of their own have their own 
   CHECK(together.input_gradient_reductions == 2);
   CHECK(apart.input_gradient_reductions == 4);
   // With sequence parallelism the sums of both are scattered, and their gradients gathered.
-  CHECK(layer(tests::small_job({"software.separate_qkv=true", "parallelism.sequence_parallel=true"}))
+  CHECK(layer(tests::small_job({"software.query_layers=separate", "parallelism.sequence_parallel=true"}))
             .input_gradient_reductions == 4);
 }
 
@@ -160,7 +160,7 @@ TEST_CASE("a loss in one kernel reads fp32 logits and writes their softmax, with
     }
     return seconds;
   };
-  const Job steps = sharded(), kernel = sharded({"software.cross_entropy_kernel=true"});
+  const Job steps = sharded(), kernel = sharded({"software.recipe.loss=kernel"});
   const double logits = 1024.0 * 51200;
   const auto pass = [&](double bytes) {
     return sim::to_seconds(steps.machine.device.streaming(Streaming::cross_entropy, bytes));
@@ -171,6 +171,6 @@ TEST_CASE("a loss in one kernel reads fp32 logits and writes their softmax, with
         Approx(2 * pass(4 * logits) + 3 * pass(8 * logits) - pass(8 * logits)).epsilon(1e-6));
   const std::vector<std::string> split{"parallelism.tensor=2", "parallelism.data=4"};
   std::vector<std::string> both = split;
-  both.push_back("software.cross_entropy_kernel=true");
+  both.push_back("software.recipe.loss=kernel");
   CHECK(forward(sharded(split)) == forward(sharded(both)));
 }

@@ -91,7 +91,7 @@ TEST_CASE("quantised, a parameter travels in a byte and a gradient in half of on
 TEST_CASE("MiCS adds gradients up between groups once a step, FSDP in every pass") {
   const Sets groups{"parallelism.shard_group=8"};
   Sets once = groups;
-  once.emplace_back("software.reduces_groups_once=true");
+  once.emplace_back("software.unit_reduction=groups_once");
   const double every = moved(sharded(groups), "gradients, between shard groups").bytes;
   CHECK(every == Approx(2 * 8 * 2 * 2 * (1.0 / 2) * 2 * kParameters / 8));
   CHECK(moved(sharded(once), "gradients, between shard groups").bytes == Approx(every / 2));

@@ -145,7 +145,7 @@ TEST_CASE("what runs side by side does not add up") {
       // The gradients of keys and values are still being reduced when the saved input is gathered.
       {"parallelism.tensor=2", "parallelism.context=4", "batch.global=256", "parallelism.context_method=all_gather",
        "model.positions=none", "parallelism.sequence_parallel=true", "software.async_tensor_backward=false",
-       "software.kernel_issue=0 us", "software.attention_layout_copies=false", "software.extra_kernels_per_layer=0",
+       "software.kernel_issue=0 us", "software.recipe.attention-in=direct", "software.extra_kernels_per_layer=0",
        "parallelism.sharding=none"},
       // Stages that step apart are at work from their first kernel; their hosts before.
       {"parallelism.pipeline=8", "parallelism.tensor=2", "parallelism.schedule=zb_h2", "batch.global=8",

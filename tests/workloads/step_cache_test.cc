@@ -23,7 +23,7 @@ std::vector<Job> jobs() {
                                             {"recompute={kind: full, layers: 1}"},
                                             {"recompute={kind: full, layers: 2}"},
                                             {"parallelism.sharding=optimizer"},
-                                            {"parallelism.sharding=optimizer", "software.all_reduces_shards=true"},
+                                            {"parallelism.sharding=optimizer", "software.shard_reduction=all_reduce"},
                                             {"parallelism.virtual_pipeline=2"},
                                             {"model.tied_embeddings=false"},
                                             {"parallelism.tensor=4", "parallelism.data=2"},

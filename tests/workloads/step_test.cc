@@ -57,7 +57,7 @@ std::vector<Sets> mixed_layouts() {
       {"parallelism.schedule=zb_h1", "parallelism.pipeline=4", "parallelism.data=2", "overlap.pipeline=false",
        "parallelism.optimizer_post_validation=false"},
       {"parallelism.schedule=zb_h2", "parallelism.pipeline=4", "parallelism.data=2", "parallelism.sharding=optimizer",
-       "parallelism.sequence_parallel=true", "software.scatter_gather_pipeline=true",
+       "parallelism.sequence_parallel=true", "software.scattered_messages=both",
        "overlap={tensor: true, pipeline: true, gradients: true, parameters: true}"},
       {"parallelism.schedule=zb_v", "parallelism.pipeline=4", "parallelism.data=2", "recompute=full",
        "overlap.gradients=true", "software.gradient_bucket='40 MB'"},
@@ -87,7 +87,7 @@ std::vector<Sets> mixed_layouts() {
        "overlap={gradients: true, parameters: true}"},
       {"parallelism.tensor=1", "parallelism.data=8", "parallelism.sharding=parameters", "parallelism.shard_group=4",
        "parallelism.secondary_group=2", "software.quantised_fetches=true", "software.quantised_reductions=true",
-       "software.reduces_groups_once=true"},
+       "software.unit_reduction=groups_once"},
       {"parallelism.tensor=8", "parallelism.tensor_in=2", "parallelism.pipeline=1", "parallelism.data=2",
        "parallelism.sharding=parameters", "parallelism.shard_group=2", "recompute=full"},
       {"parallelism.context=2", "parallelism.data=2"},
@@ -359,7 +359,7 @@ TEST_CASE("model states take 16 bytes per parameter, or 2 + 14/d when gradients 
   CHECK(with("parameters") == Approx(16.0 / 16).epsilon(2e-3));
   // Gradients that are added up whole over a step's micro-batches are whole.
   Sets whole = one;
-  whole.insert(whole.end(), {"parallelism.sharding=gradients", "software.reduces_every_pass=false"});
+  whole.insert(whole.end(), {"parallelism.sharding=gradients", "software.gradient_reduction=once"});
   CHECK(states(whole) == Approx(4 + 12.0 / 16).epsilon(2e-3));
   Sets hybrid = one;  // shared out among four, four times
   hybrid.insert(hybrid.end(), {"parallelism.sharding=parameters", "parallelism.shard_group=4"});

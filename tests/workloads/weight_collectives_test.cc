@@ -23,7 +23,7 @@ Job sharded(const std::vector<std::string>& more = {}) {
                                 "recompute=full",
                                 "batch.global=16",
                                 "software.fp16_accumulation=fp16",
-                                "software.fetches_by_weight=true",
+                                "software.fetches=by_weight",
                                 "overlap={gradients: true, parameters: true}"};
   sets.insert(sets.end(), more.begin(), more.end());
   return tests::small_job(sets);
@@ -96,7 +96,7 @@ TEST_CASE("weights that are used again soon are not gathered again") {
 
 TEST_CASE("every call costs the host a time for each rank, which a drained device waits for") {
   // So long that the host alone sets the pace.
-  const std::vector<std::string> slow{"software.fetch_call_per_rank=1 ms", "software.fetches_drained=true"};
+  const std::vector<std::string> slow{"software.fetch_call_per_rank=1 ms", "software.fetches=by_weight_drained"};
   std::vector<std::string> slower = slow;
   slower[0] = "software.fetch_call_per_rank=2 ms";
   // A layer: four gathers forward, four and three behind it, a reduction for each of four matrices and eight norms and
@@ -109,7 +109,7 @@ TEST_CASE("every call costs the host a time for each rank, which a drained devic
 }
 
 TEST_CASE("nothing is fetched ahead of its use while too much is at hand") {
-  const std::vector<std::string> drained{"software.fetches_drained=true", "cluster.gpus_per_node=1"};
+  const std::vector<std::string> drained{"software.fetches=by_weight_drained", "cluster.gpus_per_node=1"};
   std::vector<std::string> bounded = drained;
   bounded.emplace_back("software.live_parameters=1");
   std::vector<std::string> apart = drained;

@@ -28,13 +28,13 @@ void DataCollectives::plan(const std::vector<Pass>& passes) {
 /// Parameters that fill a bucket; 0: all those of the chunk.
 double DataCollectives::bucket_parameters(sim::Bytes bucket, double bytes_each, std::int32_t chunk) const {
   const calibration::BucketPolicy& policy = data_.buckets;
-  if (policy.buckets_follow_model) {
+  if (policy.cut == calibration::BucketCut::as_model) {
     const double blocks = static_cast<double>(stage_.blocks(stage_.range(chunk)));
     return stage_.chunks() > 1 || blocks == 0 ? 0
                                               : stage_.split.block_parameters(stage_.range(chunk), data_.held) / blocks;
   }
   // The first block of the model, whichever stages hold it: all that do must cut it alike.
-  const bool cut = !policy.buckets_first_chunk_only || stage_.is_first_block(chunk);
+  const bool cut = policy.cut != calibration::BucketCut::first_chunk || stage_.is_first_block(chunk);
   if (bucket.value() == 0 || !cut) return 0;
   return std::max(static_cast<double>(bucket.value()) / bytes_each,
                   policy.bucket_elements_per_rank * static_cast<double>(data_.replicas));
@@ -56,7 +56,7 @@ std::vector<DataCollectives::Bucket> DataCollectives::buckets(const LayerRange& 
   double filled = 0;
   for (std::int64_t layer = range.end; layer-- > range.begin;) {
     filled += split.parameters_of(layer, data_.held);
-    const bool full = target > 0 && (data_.buckets.buckets_follow_model || filled >= target);
+    const bool full = target > 0 && (data_.buckets.cut == calibration::BucketCut::as_model || filled >= target);
     if (full && layer > first_block && split.is_block(layer)) {
       buckets.push_back({passes.layer_done(kind)[static_cast<std::size_t>(layer - range.begin)], filled});
       filled = 0;

@@ -66,7 +66,7 @@ std::vector<std::uint32_t> DataTransfers::with_host(double parameters, const Com
 void DataTransfers::leave(double parameters) {
   if (!leaves()) return;
   // Of one reduction a step there is nothing to add to.
-  const bool every = data_.replicas == 1 || (data_.by_unit && !data_.fetches.reduces_last_pass);
+  const bool every = data_.replicas == 1 || (data_.by_unit && !data_.fetches.reduces_last_pass());
   const std::uint32_t reduced = last_reduction_;
   const auto waits = reduced == kNoReduction ? writer_.after_compute() : std::span<const std::uint32_t>(&reduced, 1);
   last_copy_ = host_.gradients(parameters / data_.shares(), !every || turn_.first, !every || turn_.last, waits);
@@ -107,7 +107,7 @@ void DataTransfers::reduce_tensors(double parameters, std::int64_t tensors, bool
   t.cost.latency += list_copy(bytes) + empty * (tensors - 1);
   t.issue = data_.by_weight.call * tensors;
   last_reduction_ = writer_.transfer(t, writer_.after_compute());
-  if (complete || !data_.fetches.reduces_groups_once) reduce_across_repeats(bytes);
+  if (complete || !data_.fetches.reduces_groups_once()) reduce_across_repeats(bytes);
   leave(parameters);
 }
 
@@ -142,7 +142,7 @@ void DataTransfers::reduce_between_parts(double parameters, bool complete) {
     last_reduction_ = writer_.transfer(t, reduced ? std::span(&pass, 1) : writer_.after_compute());
     reduced = true;
   }
-  if (complete || !data_.fetches.reduces_groups_once) reduce_across_repeats(bytes, reduced);
+  if (complete || !data_.fetches.reduces_groups_once()) reduce_across_repeats(bytes, reduced);
 }
 
 void DataTransfers::gather_new(double parameters) {

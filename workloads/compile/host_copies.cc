@@ -19,23 +19,23 @@ double HostCopies::least_seconds(double updated) const {
 HostCopies::Widths host_widths(OptimizerKind optimizer, const Precision& precision,
                                const calibration::OptimizerStyle& style, bool parameters) {
   const double element = calibration::bytes_of(precision.activations);
-  const bool follow = style.states_follow_weights, own = follow || precision.activations == calibration::DataType::fp32;
+  const bool follow = style.follows_weights(), own = follow || precision.activations == calibration::DataType::fp32;
   const double master = follow ? element : 4;
-  const double moment = follow ? element : style.moments_16bit ? 2 : 4;
+  const double moment = follow ? element : style.states == calibration::OptimizerStates::moments_16bit ? 2 : 4;
   const double moments = optimizer == OptimizerKind::sgd ? moment : state_bytes(optimizer, precision, style).of_others;
   HostCopies::Widths bytes;
   bytes.gradient = master;
   bytes.sum = element;
   bytes.states = (own ? 0 : master) + moments;
   // Weights of FSDP are the master weights, which the device casts; others are cast ahead, into a buffer.
-  const bool casts = !own && !style.host_adds_up_gradients;
+  const bool casts = !own && !style.host_adds();
   bytes.parameter = casts ? element : master;
   bytes.update = 2 * (master + moments) + bytes.gradient + (casts ? master + element : 0);
   // The norm reads gradients that lie with the host, and clipping reads and writes them
   // (pytorch/pytorch, torch/nn/utils/clip_grad.py).
-  if (style.host_adds_up_gradients) bytes.update += 3 * bytes.gradient;
+  if (style.host_adds()) bytes.update += 3 * bytes.gradient;
   // States, gradients, and what is copied in 16 bits, or the weights that are updated as they are.
-  const bool keeps = casts && (style.gradients_to_host_in_backward || parameters);
+  const bool keeps = casts && (style.leaves_in_passes() || parameters);
   bytes.held = bytes.states + bytes.gradient + (keeps || own ? element : 0);
   return bytes;
 }

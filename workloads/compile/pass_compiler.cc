@@ -137,7 +137,7 @@ void PassCompiler::compile(const PassInStep& pass) {
     const bool forward = pass.pass.kind == PassKind::forward;
     for (DataStream& data : data_) {
       const bool gathers = data.data.shards_parameters() || pass.first_use || (forward && data.data.gathers_every_pass);
-      const bool reduces = pass.last_gradients || !data.data.fetches.reduces_last_pass;
+      const bool reduces = pass.last_gradients || !data.data.fetches.reduces_last_pass();
       const UnitCollectives::Turn turn{gathers, reduces, pass.last_gradients};
       if (data.data.by_weight.on)
         data.weights.begin(pass.pass, passes.of(pass.pass.kind), turn);

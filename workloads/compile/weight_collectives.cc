@@ -84,12 +84,12 @@ void WeightCollectives::begin(const Pass& pass, const std::vector<PassItem>& ite
 
 /// The host waits for all that it has launched; `cleared`: bytes of a buffer that is filled with zeros meanwhile.
 void WeightCollectives::drain(double cleared) {
-  if (!data_.fetches.fetches_drained && cleared == 0) return;
+  if (data_.fetches.fetches != calibration::Fetches::by_weight_drained && cleared == 0) return;
   Kernel clear{cleared > 0 ? "clear gather buffer" : "wait for weights"};
   clear.bytes = cleared;
   if (cleared > 0) clear.time = prices_.device.streaming(calibration::Streaming::copy, cleared);
   PassItem item = library_.compute({clear}, -1);
-  item.host_waits = data_.fetches.fetches_drained;
+  item.host_waits = data_.fetches.fetches == calibration::Fetches::by_weight_drained;
   if (item.host_waits) transfers_.await_reductions();
   writer_.compute(item, Category::compute);
 }

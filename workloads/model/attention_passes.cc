@@ -21,9 +21,6 @@ using calibration::Streaming;
 
 using sim::real;
 
-/// Scattering rows into a tensor of zeros writes it twice and reads once, a copy writes once and reads once.
-constexpr double kScatter = 1.5;
-
 /// Nothing to cast, and no scale, which goes with casts (--apply-query-key-layer-scaling).
 bool in_fp32(const AttentionOp& op) { return op.type == calibration::DataType::fp32; }
 
@@ -219,34 +216,33 @@ class AttentionWriter {
   void softmax_backward();
 
   // ---- layouts ----
-  // Removing the padding, whether there is any or not, as flash_attn/bert_padding.py does: queries, keys and values are
-  // gathered by token index and the output is scattered into zeros; backward the other way round. The host reads how
-  // many tokens there are and how long the longest sequence is, so the device runs dry.
+  // Where padding is removed, the host reads how many tokens there are and how long the longest sequence is, so the
+  // device runs dry.
   void input_layout() {
-    if (style_.qkv_copies > 0) stream(Streaming::copy, style_.qkv_copies * layout_copy(qkv_width()), "copy q, k, v");
-    if (style_.attention_unpads) {
-      const auto reads = static_cast<std::int64_t>(std::lround(style_.host_reads.per_attention));
-      if (reads > 0 && style_.host_reads.each.value() > 0)
-        writer_.add({"host reads lengths", style_.host_reads.each * reads, false, 0, 0, {}});
-      stream(Streaming::embedding, layout_copy(qkv_width()), "gather tokens");
-      stream(Streaming::embedding, kScatter * layout_copy(query_width()), "scatter attention output");
-    } else if (style_.attention_layout_copies) {
-      if (op_.fused) stream(Streaming::copy, layout_copy(qkv_width()), "attention input layout");
-      stream(Streaming::copy, layout_copy(query_width()), "attention output layout");
-    }
+    copy_all(style_.qkv_copies, "copy q, k, v");
+    const auto reads = static_cast<std::int64_t>(std::lround(style_.host_reads.per_attention));
+    if (reads > 0 && style_.host_reads.each.value() > 0)
+      writer_.add({"host reads lengths", style_.host_reads.each * reads, false, 0, 0, {}});
+    if (op_.way != nullptr) move(op_.way->forward);
   }
-
   void gradient_layout() {
-    if (style_.qkv_gradient_copies > 0)
-      stream(Streaming::copy, style_.qkv_gradient_copies * layout_copy(qkv_width()), "copy q, k, v gradients");
-    if (style_.attention_unpads) {
-      stream(Streaming::embedding, layout_copy(query_width()), "gather attention gradient");
-      stream(Streaming::embedding, kScatter * layout_copy(qkv_width()), "scatter q, k, v gradients");
-    } else if (style_.attention_layout_copies) {
-      stream(Streaming::copy, layout_copy(query_width()), "attention gradient layout");
+    copy_all(style_.qkv_gradient_copies, "copy q, k, v gradients");
+    if (op_.way != nullptr) move(op_.way->backward);
+  }
+  void copy_all(double times, const char* name) {
+    if (times > 0) stream(Streaming::copy, times * layout_copy(qkv_width()), name);
+  }
+  void move(const std::vector<calibration::Line>& lines) {
+    const calibration::RecipeSizes sizes(calibration::RecipePart::attention_in,
+                                         {{"q", real(tokens()) * real(query_width())},
+                                          {"qkv", real(tokens()) * real(qkv_width())},
+                                          {"e", element_},
+                                          {"fused", op_.fused}});
+    for (const calibration::Line& line : lines) {
+      const auto* kernel = std::get_if<Streaming>(&line.runs);
+      if (kernel == nullptr || !line.holds(sizes)) continue;
+      writer_.stream(*kernel, line.elements.at(sizes) * line.bytes_each.at(sizes), line.name.c_str(), op_.way);
     }
-    if (style_.attention_unpads || style_.attention_layout_copies)
-      stream(Streaming::copy, layout_copy(qkv_width()), "concatenate q, k, v gradients");
   }
 
   const AttentionOp& op_;

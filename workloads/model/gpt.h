@@ -86,8 +86,10 @@ struct Computation {
 
   /// Whether weight gradient GEMMs add into the accumulated gradients, which makes no gradient of one micro-batch.
   bool fuses_wgrad_accumulation() const {
-    return style.linear.fused_wgrad_accumulation &&
-           (precision.gradients == DataType::fp32 || style.linear.fused_wgrad_16bit);
+    using calibration::WeightGradients;
+    const WeightGradients made = style.linear.weight_gradients;
+    return made == WeightGradients::fused_16bit ||
+           (made == WeightGradients::fused && precision.gradients == DataType::fp32);
   }
   bool again(bool RecomputedParts::*part) const { return recompute == Recompute::selective && recomputed.*part; }
   bool operator==(const Computation&) const = default;

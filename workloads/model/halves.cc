@@ -61,7 +61,8 @@ double kept_activation_input(const LayerWriter& writer) {
 // ---- attention ----
 
 std::vector<MatMul> AttentionHalf::products() const {
-  if (m_.parallel_block || !style_.linear.queries.separate) return {w_.product("qkv", z_.q + 2 * z_.kv_made, z_.width)};
+  if (m_.parallel_block || !style_.linear.queries.separate())
+    return {w_.product("qkv", z_.q + 2 * z_.kv_made, z_.width)};
   return {w_.product("query", z_.q, z_.width), w_.product("key", z_.kv, z_.width),
           w_.product("value", z_.kv, z_.width)};
 }
@@ -76,46 +77,17 @@ void AttentionHalf::bias_gradient() {
 
 /// Parts of every group's channels, which have gaps between them. Keys without a norm go to the rotation as they lie.
 void AttentionHalf::part_queries() {
-  if (!style_.linear.queries.parted || style_.linear.queries.separate || z_.kv_heads >= z_.heads) return;
+  if (style_.linear.queries.layers != calibration::QueryLayers::parted || z_.kv_heads >= z_.heads) return;
   const double copied = z_.of_token(z_.q + (m_.attention.qk_norm ? 2 : 1) * z_.kv);
   w_.backward("join gradients of queries, keys and values", Streaming::copy, qkv_elements(), 2 * e_);
   w_.forward("part queries from keys and values", Streaming::strided, copied, 2 * e_);
 }
 
-/// One kernel that reads and writes queries and keys, as Megatron-Core's fused rotary embedding does; in steps, as
-/// complex numbers of fp32 (TorchTitan's apply_rotary_emb: the compiler leaves complex products to a kernel of their
-/// own). With a factor beside the rotation the fused kernel is not there (Megatron-LM core_v0.14.0,
-/// megatron/core/models/common/embeddings/rope_utils.py: mscale): a product with cosines, halves negated and swapped, a
-/// product with sines, their sum, and a copy; cosines and sines are repeated for every head.
 void AttentionHalf::rotate() {
   if (m_.positions != Positions::rotary) return;
-  const double elements = z_.of_token(z_.q + z_.kv);
-  if (w_.computation().attention_style.rotation_in_steps) {
-    w_.backward("rotated gradients to 16 bit", Streaming::copy, elements, 4 + e_);
-    w_.backward("rotate gradients in fp32", Streaming::copy, elements, 8);
-    w_.backward("gradients to fp32", Streaming::copy, elements, e_ + 4);
-    w_.forward("queries and keys to fp32", Streaming::copy, elements, e_ + 4);
-    w_.forward("rotate in fp32", Streaming::copy, elements, 8);
-    w_.forward("rotated to 16 bit", Streaming::copy, elements, 4 + e_);
-    return;
-  }
-  if (m_.attention.rotary_factor != 1) {
-    w_.backward("copy rotated gradients", Streaming::copy, elements, 2 * e_);
-    w_.backward("rotate gradients by cosines", Streaming::strided, elements, 2 * e_);
-    w_.backward("rotate gradients by sines", Streaming::strided, elements, 2 * e_);
-    w_.backward("swap halves of gradients", Streaming::copy, elements, 2 * e_);
-    w_.backward("negate halves of gradients", Streaming::strided, elements / 2, 2 * e_);
-    w_.backward("add rotated gradients", Streaming::accumulate, elements, 3 * e_);
-    w_.forward("rotate by cosines", Streaming::strided, elements, 2 * e_);
-    w_.forward("negate halves", Streaming::strided, elements / 2, 2 * e_);
-    w_.forward("swap halves", Streaming::copy, elements, 2 * e_);
-    w_.forward("rotate by sines", Streaming::strided, elements, 2 * e_);
-    w_.forward("add rotated halves", Streaming::accumulate, elements, 3 * e_);
-    w_.forward("copy rotated", Streaming::copy, elements, 2 * e_);
-    return;
-  }
-  w_.backward("rotate query and key gradients", Streaming::copy, elements, 2 * e_);
-  w_.forward("rotate queries and keys", Streaming::copy, elements, 2 * e_);
+  w_.run(
+      {calibration::RecipePart::rotary,
+       {{"q", z_.of_token(z_.q)}, {"kv", z_.of_token(z_.kv)}, {"e", e_}, {"factor", m_.attention.rotary_factor != 1}}});
 }
 
 void AttentionHalf::norm_queries_and_keys() {
@@ -161,6 +133,7 @@ AttentionOp attention_op(const LayerWriter& writer, std::int64_t heads, std::int
   a.recomputed = computation.again(&RecomputedParts::core_attention);
   a.type = computation.precision.activations;
   a.style = computation.attention_style;
+  a.way = &computation.style.recipes.of(calibration::RecipePart::attention_in);
   if (a.style.attention_kernel == calibration::AttentionKernel::fused_fp8 && !writer.quantised())
     a.style.attention_kernel = calibration::AttentionKernel::fused;
   return a;
@@ -194,14 +167,14 @@ void AttentionHalf::attention(std::int64_t window) {
   repeat_keys();
   w_.add(attention_op(w_, z_.heads, repeats_keys() ? z_.heads : z_.kv_heads, m_.head_dim(), window));
   if (!copies_output()) return;
-  if (w_.computation().attention_style.copies_output_again)
+  if (w_.computation().attention_style.output_copy == calibration::OutputCopy::made_again)
     w_.backward("copy attention output again", Streaming::copy, z_.of_token(z_.q), 2 * e_);
   w_.forward("copy attention output", Streaming::copy, z_.of_token(z_.q), 2 * e_);
 }
 
 /// Sequences and tokens change places; of one sequence nothing moves.
 bool AttentionHalf::copies_output() const {
-  return w_.computation().attention_style.copies_output && w_.split().micro_batch > 1;
+  return w_.computation().attention_style.output_copy != calibration::OutputCopy::none && w_.split().micro_batch > 1;
 }
 
 void AttentionHalf::cast_output() {
@@ -213,7 +186,7 @@ void AttentionHalf::write(std::int64_t window) {
   w_.norm("layer norm", "layer norm backward", true, products().size());
   w_.cast_input();
   w_.again(&RecomputedParts::qkv,
-           [&] { w_.column(products(), w_.enter(), LinearOp::Part::attention_in, style_.linear.queries.separate); });
+           [&] { w_.column(products(), w_.enter(), LinearOp::Part::attention_in, style_.linear.queries.separate()); });
   bias_gradient();
   if (adds_bias()) w_.add(bias());
   w_.again(&RecomputedParts::qkv, [&] { gather_heads(); });
@@ -249,7 +222,7 @@ void AttentionHalf::keep(Layer& layer) const {
   const calibration::AttentionStyle& style = w_.computation().attention_style;
   if (style.keeps_first_keys && z_.kv_heads == z_.heads)
     layer.kept.push_back({"first copy of keys and values", 2 * kv, e_, kAttention, made});
-  if (copies_output() && !style.copies_output_again)
+  if (copies_output() && style.output_copy == calibration::OutputCopy::kept)
     layer.kept.push_back({"copy of attention output", q, e_, kAttention, output});
   if (calibration::is_quantised(w_.computation().precision.matmul))
     layer.kept.push_back({"cast attention output", q, kept_input(w_), kAttention, output, true});
@@ -275,7 +248,7 @@ void AttentionHalf::keep(Layer& layer) const {
 
 void AttentionHalf::weigh(Layer& layer) const {
   const double t = z_.parts(), h = real(z_.width), q = real(m_.attention_width()), kv = real(m_.kv_width());
-  if (style_.linear.queries.separate) {
+  if (style_.linear.queries.separate()) {
     layer.weights.push_back({"query", q * h / t, h});
     layer.weights.push_back({"key", kv * h / t, h});
     layer.weights.push_back({"value", kv * h / t, h});
@@ -312,38 +285,22 @@ std::pair<const char*, const char*> activation_names(const Model& model) {
   return {"gelu", "gelu backward"};
 }
 
+calibration::RecipeSizes FeedForwardHalf::activation_sizes() const {
+  return {calibration::RecipePart::activation,
+          {{"ffn", z_.shared(m_.mlp.hidden)},
+           {"gates", m_.mlp.gated ? 2 : 1},
+           {"e", e_},
+           {"cast", w_.fused_cast()},
+           {"made", w_.backward_makes_activation() ? e_ : 0},
+           {"gated", m_.mlp.gated},
+           {"squared", m_.mlp.activation == Activation::squared_relu},
+           {"bias", w_.has_biases()},
+           {"bias_in_gemm", style_.linear.bias_in_gemm}}};
+}
+
 void FeedForwardHalf::activation() {
-  const double elements = z_.shared(m_.mlp.hidden), gates = m_.mlp.gated ? 2 : 1;
-  // A kernel of GeLU with bias returns one gradient for both, which autograd sums over the tokens for the bias.
-  if (w_.has_biases() && !(style_.fused_bias_gelu && style_.linear.bias_in_gemm))
-    w_.backward("bias gradient", Streaming::accumulate, elements, e_);
   const auto [name, name_backward] = activation_names(m_);
-  if (in_steps()) return activation_in_steps(name, name_backward);
-  const double made = w_.backward_makes_activation() ? e_ : 0;
-  w_.backward(name_backward, Streaming::gelu_backward, elements, (1 + 2 * gates) * e_ + gates * w_.fused_cast() + made);
-  if (!style_.fused_bias_gelu) w_.add_bias(elements * gates);
-  w_.forward(name, Streaming::gelu, elements, (gates + 1) * e_ + w_.fused_cast());
-}
-
-bool FeedForwardHalf::in_steps() const {
-  const bool squared = m_.mlp.activation == Activation::squared_relu;
-  return style_.activation_in_steps || (squared && style_.squared_relu_in_steps);
-}
-
-/// Operations of eager PyTorch; each reads and writes whole tensors. swiglu and geglu: the function of one half, its
-/// product with the other; backward, a product for each, the function's gradient, and the halves put side by side
-/// again. relu(x)^2 is clamped and squared; backward, the power's derivative takes a power and two products.
-void FeedForwardHalf::activation_in_steps(const char* name, const char* name_backward) {
-  const double elements = z_.shared(m_.mlp.hidden);
-  const bool squared = m_.mlp.activation == Activation::squared_relu;
-  if (m_.mlp.gated) w_.backward("halves side by side", Streaming::copy, elements, 4 * e_);
-  if (squared) w_.backward("clamp backward", Streaming::gelu_backward, elements, 3 * e_);
-  w_.backward(name_backward, Streaming::gelu_backward, elements, (squared ? 7 : 3) * e_);
-  if (m_.mlp.gated) w_.backward("gate backward", Streaming::gelu_backward, elements, 6 * e_);
-  if (!style_.fused_bias_gelu) w_.add_bias(elements * (m_.mlp.gated ? 2 : 1));
-  if (squared) w_.forward("clamp", Streaming::gelu, elements, 2 * e_);
-  w_.forward(name, Streaming::gelu, elements, 2 * e_ + (m_.mlp.gated ? 0 : w_.fused_cast()));
-  if (m_.mlp.gated) w_.forward("gate", Streaming::gelu, elements, 3 * e_ + w_.fused_cast());
+  w_.run(activation_sizes(), {{"activation", name}, {"activation backward", name_backward}});
 }
 
 void FeedForwardHalf::cast_activation() {
@@ -398,9 +355,7 @@ void FeedForwardHalf::keep(Layer& layer, Reads reads) const {
   if (!from_output) layer.kept.push_back({"up projection", (branches - 1) * ffn, up_bytes, kFeedForward, as});
   layer.kept.push_back(
       {"activation", ffn, kept_input(w_), kFeedForward, activated ? KeptAs::recomputed : KeptAs::tensor, true});
-  // The activation of a gate before its product, or the clamped input of the square.
-  const bool between = m_.mlp.gated || m_.mlp.activation == Activation::squared_relu;
-  if (in_steps() && between) layer.kept.push_back({"activation before its product", ffn, e_, kFeedForward});
+  w_.keep(activation_sizes(), kFeedForward, layer);
   layer.working.push_back({"residual gradients", 2 * outside, e_, kFeedForward});
   layer.working.push_back({"gradients of up projection and activation", branches * ffn, e_, kFeedForward});
   layer.working.push_back(

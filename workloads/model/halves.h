@@ -91,8 +91,7 @@ class FeedForwardHalf {
     w_.find_scales(Direction::backward, true, m_.parallel_block ? 1 : up_products().size());
   }
   void activation();
-  bool in_steps() const;
-  void activation_in_steps(const char* name, const char* name_backward);
+  calibration::RecipeSizes activation_sizes() const;
   void cast_activation();
   void down() { w_.row("mlp down", z_.ffn, LinearOp::Part::mlp_out); }
   /// How many of the layer's operations write() has put ahead of it.

@@ -47,6 +47,14 @@ std::optional<calibration::CollectiveOp> collective_of(Exchange exchange) {
   return {};
 }
 
+Exchange exchange_of(calibration::CollectiveOp op) {
+  for (const Exchange one :
+       {Exchange::all_gather, Exchange::reduce_scatter, Exchange::all_reduce, Exchange::all_to_all})
+    if (collective_of(one) == op) return one;
+  SIM_CHECK(false, "no exchange is a {}", calibration::name_of(op));
+  return Exchange::copy;
+}
+
 std::string_view name_of(LayerKind kind) {
   static constexpr std::array<std::string_view, 3> kNames{"embedding", "block", "head"};
   return kNames[static_cast<std::size_t>(kind)];

@@ -37,6 +37,8 @@ enum class Exchange : std::uint8_t { copy, all_gather, reduce_scatter, all_reduc
 Exchange adjoint(Exchange exchange);
 /// The collective that carries it out; nothing for a copy.
 std::optional<calibration::CollectiveOp> collective_of(Exchange exchange);
+/// The exchange that this collective carries out.
+Exchange exchange_of(calibration::CollectiveOp op);
 
 /// How a layer's exchange lies beside compute.
 enum class CommOverlap : std::uint8_t {
@@ -52,7 +54,8 @@ struct StreamingOp {
   calibration::Streaming kernel;
   double elements = 0, bytes_each = 0;
   Direction direction = Direction::forward;
-  bool routed = false;  // of tokens that routing gave to this rank
+  bool routed = false;                          // of tokens that routing gave to this rank
+  const calibration::Recipe* recipe = nullptr;  // whose line it is, which lies in Network::recipes
 };
 
 /// One product of a linear layer: weight [out, in], input [tokens, in]. Or one of each of `copies` weights of that
@@ -116,6 +119,7 @@ struct AttentionOp {
   bool recomputed;  // runs again ahead of its backward pass
   DataType type;
   calibration::AttentionStyle style;
+  const calibration::Recipe* way = nullptr;  // what is moved on the way to its kernels, and back; null: nothing
 };
 
 /// A collective of its own.
@@ -255,7 +259,8 @@ struct Network {
     std::int64_t blocks = 0;
     std::uint8_t kinds = 0;
   } again = {};
-  std::int64_t behind = 1;  // layers behind the last that a pipeline shares out: the head, and what it needs
+  calibration::Recipes recipes;  // that names of kernels and tensors lie in
+  std::int64_t behind = 1;       // layers behind the last that a pipeline shares out: the head, and what it needs
   std::int64_t size() const { return static_cast<std::int64_t>(layers.size()); }
   const Layer& layer(std::int64_t i) const { return kinds[layers[static_cast<std::size_t>(i)]]; }
 };

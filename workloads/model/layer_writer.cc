@@ -54,7 +54,7 @@ void LayerWriter::backward(const char* name, Streaming kernel, double elements, 
 
 void LayerWriter::cast(double elements, const char* name, Direction direction) {
   if (fuses_cast()) return;
-  if (style().fused_amax && style().current_scales && computation_.precision.matmul == DataType::fp8)
+  if (style().casts == calibration::Casts::scaled_by_makers && computation_.precision.matmul == DataType::fp8)
     return add(StreamingOp{name, Streaming::cast_transpose, elements, element_ + 2 * operand_, direction, routed_});
   cast_apart(elements, name, direction);
 }
@@ -151,55 +151,31 @@ void LayerWriter::views(double share, Direction direction) {
 }
 
 void LayerWriter::norm(const char* name, const char* name_backward, bool residual, std::size_t readers) {
-  const double outside = sizes_.outside, e = element_;
-  if (residual && !compiles_norms()) backward("add residual gradient", Streaming::accumulate, outside, 3 * e);
-  if (!style().fused_layer_norm && model_.norm == Norm::rms_norm) return norm_in_steps(name, name_backward);
-  if (!style().persistent_layer_norm)
-    backward("layer norm weight gradient", Streaming::layer_norm_backward, outside, 2 * e);
-  // Its input and what it makes, the gradient of its output, and what is added up with these.
+  // The gradient of its output is one of those that are added up.
   const double others = norm_adds_gradients() ? static_cast<double>(readers) - 1 : 0;
-  const double added = compiles_norms() ? others + (residual ? 1 : 0) : 0;
-  backward(name_backward, Streaming::layer_norm_backward, outside, (3 + added) * e);
-  // One kernel, or mean and variance, normalise, scale and shift: each reads and writes.
-  const bool again = computation_.again(&RecomputedParts::norms);
-  if (again) add(Recomputed{true});
-  for (int pass = 0; pass < (style().fused_layer_norm ? 1 : 3); ++pass)
-    forward(name, Streaming::layer_norm, outside, 2 * e + fused_cast());
-  if (again) add(Recomputed{false});
+  run_norm(style().recipes.of(calibration::RecipePart::norm), name, name_backward, residual, others);
 }
 
 void LayerWriter::final_norm() {
-  if (final_norm_in_steps() && style().compiled_blocks)
-    return norm_in_steps("final layer norm", "final layer norm backward");
-  norm("final layer norm", "final layer norm backward");
+  const calibration::Recipe& recipe = style().recipes.of(calibration::RecipePart::norm);
+  if (!final_norm_in_steps() || recipe.outside == nullptr) return norm("final layer norm", "final layer norm backward");
+  run_norm(*recipe.outside, "final layer norm", "final layer norm backward", false, 0);
 }
 
-/// x.float(); square; mean; times the reciprocal root; type_as; times the weights (pytorch/torchtitan of December 2024,
-/// torchtitan/models/norms.py). Backward in the opposite order, entries from the last: two products and a sum for the
-/// weights, the cast, two products and a sum for the root, the square's gradient in three, the sum of both, the cast.
-void LayerWriter::norm_in_steps(const char* name, const char* name_backward) {
-  const double outside = sizes_.outside, e = element_;
-  constexpr double f = 4;  // bytes of fp32
-  const auto back = [&](double bytes) { backward(name_backward, Streaming::layer_norm_backward, outside, bytes); };
-  back(f + e);                              // gradient to 16 bit
-  back(3 * f);                              // both gradients of the input added up
-  for (int i = 0; i < 3; ++i) back(2 * f);  // of the square: twice the input, times the gradient of the mean
-  back(f);                                  // of the root: sum
-  back(3 * f);                              // of the root: product
-  back(2 * f);                              // of the normalised input
-  backward(name_backward, Streaming::strided, outside, e + f);  // to fp32
-  back(e);                                                      // of the weights: sum
-  back(3 * e);                                                  // of the weights: product
-  back(2 * e);
+void LayerWriter::run_norm(const calibration::Recipe& recipe, const char* name, const char* name_backward,
+                           bool residual, double others) {
+  const calibration::RecipeSizes sizes(calibration::RecipePart::norm, {{"x", sizes_.outside},
+                                                                       {"e", element_},
+                                                                       {"cast", fused_cast()},
+                                                                       {"residual", residual},
+                                                                       {"added", others + (residual ? 1 : 0)},
+                                                                       {"rms", model_.norm == Norm::rms_norm}});
+  const std::initializer_list<Renamed> names{{"norm", name}, {"norm backward", name_backward}};
+  run_lines(recipe, sizes, Direction::backward, names);
   const bool again = computation_.again(&RecomputedParts::norms);
   if (again) add(Recomputed{true});
-  forward(name, Streaming::strided, outside, e + f);
-  for (const double bytes : {2 * f, f, 2 * f, f + e, 2 * e}) forward(name, Streaming::layer_norm, outside, bytes);
+  run_lines(recipe, sizes, Direction::forward, names);
   if (again) add(Recomputed{false});
-}
-
-void LayerWriter::add_bias(double elements) {
-  if (has_biases() && !style().linear.bias_in_gemm) forward("add bias", Streaming::accumulate, elements, 2 * element_);
 }
 
 void LayerWriter::dropout(double elements, const char* name, Direction direction) {
@@ -207,7 +183,7 @@ void LayerWriter::dropout(double elements, const char* name, Direction direction
 }
 
 void LayerWriter::bias_dropout_residual() {
-  const double outside = sizes_.outside, e = element_;
+  const double outside = sizes_.outside;
   if (gathers_cast()) {
     cast_ahead("cast gradient", "transpose gathered gradient", Direction::backward);
     find_scales(Direction::backward, false);
@@ -215,14 +191,56 @@ void LayerWriter::bias_dropout_residual() {
     cast_gradient(scales_rows() ? sizes_.hidden : outside);
   }
   if (model_.post_norm) norm("post layer norm", "post layer norm backward", false);
-  if (has_biases()) backward("bias gradient", Streaming::accumulate, outside, e);
-  dropout(outside, "dropout backward", Direction::backward);
-  if (style().fused_bias_dropout_residual) {
-    forward("bias dropout residual", Streaming::bias_dropout_residual, outside, 3 * e + (style().dropout ? 1 : 0));
+  run({calibration::RecipePart::residual,
+       {{"x", outside},
+        {"e", element_},
+        {"mask", style().dropout ? 1 : 0},
+        {"bias", has_biases()},
+        {"bias_in_gemm", style().linear.bias_in_gemm}}});
+}
+
+// ---- recipes ----
+
+void LayerWriter::run(const calibration::RecipeSizes& sizes, std::initializer_list<Renamed> renamed) {
+  const calibration::Recipe& recipe = style().recipes.of(sizes.part());
+  run_lines(recipe, sizes, Direction::backward, renamed);
+  run_lines(recipe, sizes, Direction::forward, renamed);
+}
+
+/// Entries that run in the backward pass stand from its last (layer.h).
+void LayerWriter::run_lines(const calibration::Recipe& recipe, const calibration::RecipeSizes& sizes,
+                            Direction direction, std::initializer_list<Renamed> renamed) {
+  const auto put = [&](const calibration::Line& line) {
+    if (!line.holds(sizes)) return;
+    const char* name = line.name.c_str();
+    for (const auto& [written, own] : renamed) {
+      if (line.name == written) name = own;
+    }
+    const double elements = line.elements.at(sizes), bytes_each = line.bytes_each.at(sizes);
+    if (const auto* kernel = std::get_if<Streaming>(&line.runs))
+      return add(StreamingOp{name, *kernel, elements, bytes_each, direction, routed_, &recipe});
+    add(CommOp{out_group(), exchange_of(std::get<calibration::CollectiveOp>(line.runs)), elements, bytes_each, name, "",
+               CommOverlap::none, CommOverlap::none});
+  };
+  if (direction == Direction::forward) {
+    for (const calibration::Line& line : recipe.forward) put(line);
   } else {
-    add_bias(outside);
-    dropout(outside, "dropout", Direction::forward);
-    forward("add residual", Streaming::accumulate, outside, 3 * e);
+    for (auto line = recipe.backward.rbegin(); line != recipe.backward.rend(); ++line) put(*line);
+  }
+}
+
+void LayerWriter::keep(const calibration::RecipeSizes& sizes, std::int32_t half, Layer& layer) const {
+  const calibration::Recipe& recipe = style().recipes.of(sizes.part());
+  for (const calibration::KeptLine& line : recipe.keeps) {
+    if (line.holds(sizes))
+      layer.kept.push_back({line.name.c_str(), line.elements.at(sizes), line.bytes_each.at(sizes), half});
+  }
+  for (const calibration::KeptLine& line : recipe.works) {
+    if (line.holds(sizes))
+      layer.working.push_back({line.name.c_str(), line.elements.at(sizes), line.bytes_each.at(sizes), half});
+  }
+  for (const calibration::KeptLine& line : recipe.gaps) {
+    if (line.holds(sizes)) layer.gap += line.elements.at(sizes) * line.bytes_each.at(sizes);
   }
 }
 

@@ -5,7 +5,10 @@
 // sequence parallelism.
 #pragma once
 
+#include <initializer_list>
 #include <optional>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "workloads/model/gpt.h"
@@ -81,17 +84,15 @@ class LayerWriter {
   void norm(const char* name, const char* name_backward, bool residual = true, std::size_t readers = 1);
   /// That of the head, which lies outside of what is compiled.
   void final_norm();
-  /// An RMS norm that no kernel fuses, as eager PyTorch runs it.
-  void norm_in_steps(const char* name, const char* name_backward);
-  /// Whether a compiler fuses norms with what lies beside them, and whether they add up the gradients of all that reads
-  /// them: not where the tensor group reduces these.
-  bool compiles_norms() const {
-    return style().compiled_blocks && style().fused_layer_norm && style().persistent_layer_norm;
+  /// Whether norms add up the gradients of all that reads them: not where the tensor group reduces these.
+  bool norm_adds_gradients() const {
+    const calibration::Recipe& recipe = style().recipes.of(calibration::RecipePart::norm);
+    return sizes_.tensor == 1 && calibration::reads(recipe, "added");
   }
-  bool norm_adds_gradients() const { return compiles_norms() && sizes_.tensor == 1; }
   /// Whether an RMS norm of the head is one operation after the other.
   bool final_norm_in_steps() const {
-    return model_.norm == Norm::rms_norm && (style().compiled_blocks || !style().fused_layer_norm);
+    const calibration::Recipe& recipe = style().recipes.of(calibration::RecipePart::norm);
+    return model_.norm == Norm::rms_norm && (recipe.outside != nullptr || calibration::reads(recipe, "rms"));
   }
   /// Whether an activation that was not kept is made by its own backward kernel.
   bool backward_makes_activation() const {
@@ -99,8 +100,6 @@ class LayerWriter {
         computation_.recompute == Recompute::full || computation_.again(&RecomputedParts::every_second_product);
     return style().compiled_blocks && style().linear.recomputes_needed_only && again;
   }
-  /// A bias that no kernel before or behind adds.
-  void add_bias(double elements);
   /// Reads and writes, with a mask of one byte.
   void dropout(double elements, const char* name, Direction direction);
   /// How a half of a block ends: back onto the residual stream.
@@ -108,6 +107,16 @@ class LayerWriter {
 
   /// The copies of a layer that is, or is part of, a unit of sharded parameters.
   void copied_unit(Layer& layer, bool again) const;
+
+  // ---- recipes ----
+  /// A name that lines of a recipe may have, and the one that a model has for it.
+  using Renamed = std::pair<std::string_view, const char*>;
+  /// What a part runs in both passes, as the framework's recipe says.
+  void run(const calibration::RecipeSizes& sizes, std::initializer_list<Renamed> renamed = {});
+  void run_lines(const calibration::Recipe& recipe, const calibration::RecipeSizes& sizes, Direction direction,
+                 std::initializer_list<Renamed> renamed);
+  /// What it keeps, and what is alive while its backward pass works.
+  void keep(const calibration::RecipeSizes& sizes, std::int32_t half, Layer& layer) const;
 
   // ---- exchanges of the tensor group ----
   /// Ranks that share out the outputs of column-parallel layers: the tensor group, or those of it in one dimension.
@@ -149,19 +158,23 @@ class LayerWriter {
   double operand() const { return operand_; }
 
  private:
+  /// `others`: gradients that meet at it beside its own and that of the residual stream.
+  void run_norm(const calibration::Recipe& recipe, const char* name, const char* name_backward, bool residual,
+                double others);
   /// A scale of the whole tensor beside those of its blocks is known when all of it has been seen (nvfp4, arXiv
   /// 2509.25149, section 3): no kernel that makes the tensor can cast it.
   bool scales_twice() const {
     const DataType type = computation_.precision.matmul;
-    return type == DataType::nvfp4 || (type == DataType::fp8 && style().current_scales);
+    return type == DataType::nvfp4 || (type == DataType::fp8 && style().has_tensor_scales());
   }
   /// A scale of each row, of what is cast in high precision for each product.
   bool scales_rows() const { return computation_.precision.matmul == DataType::fp8_rowwise; }
-  bool fuses_cast() const { return quantised() && style().fused_cast && !scales_twice(); }
-  /// A scale of the whole tensor, which a pass of its own looks for ahead of the cast, as a compiler writes both.
-  bool casts_compiled() const {
-    return computation_.precision.matmul == DataType::fp8 && style().current_scales && !style().fused_amax;
+  bool fuses_cast() const { return quantised() && casts_in_makers() && !scales_twice(); }
+  bool casts_in_makers() const {
+    return style().casts == calibration::Casts::fused || style().casts == calibration::Casts::scaled_by_makers;
   }
+  /// A scale of the whole tensor, which a pass of its own looks for ahead of the cast, as a compiler writes both.
+  bool casts_compiled() const { return computation_.precision.matmul == DataType::fp8 && style().looks_for_scales(); }
   void cast_compiled(double elements, const char* name, const char* by_columns, Direction direction);
   void cast_weights(const std::vector<MatMul>& products);
   CommOverlap with(CommOverlap overlap) const { return computation_.overlaps_tensor ? overlap : CommOverlap::none; }

@@ -171,6 +171,7 @@ Network network(const Model& model, const Split& split, const Computation& compu
   const bool mixture = model.experts.any() || model.experts.mtp_layers > 0;
   Network layers = mixture ? moe(model, split, computation) : gpt(model, split, computation);
   if (computation.adapters.any()) adapt(layers, LayerWriter(model, split, computation));
+  layers.recipes = computation.style.recipes;
   return layers;
 }
 

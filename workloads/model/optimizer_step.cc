@@ -1,4 +1,4 @@
-// The optimizer step, fused or one operation at a time. See optimizer_step.h.
+// The optimizer step, as its recipe says. See optimizer_step.h.
 #include "workloads/model/optimizer_step.h"
 
 #include <algorithm>
@@ -10,45 +10,6 @@ namespace orrery::workloads {
 using calibration::Streaming;
 
 namespace {
-
-/// The update one operation at a time on fp32 tensors, each reading and writing memory (Composer's DecoupledAdamW,
-/// composer/optim/decoupled_weight_decay.py), after one that scales the gradients (clip_grad_norm_); the 16-bit copy is
-/// made where the parameters are gathered. Bytes per parameter of every operation.
-std::vector<Kernel> unfused_optimizer(OptimizerKind optimizer, const Precision& precision,
-                                      const calibration::DeviceProfile& device, double updated) {
-  struct Operation {
-    const char* name;
-    double bytes;
-  };
-  const bool copies = precision.activations != calibration::DataType::fp32;
-  const double weight = calibration::bytes_of(precision.activations);
-  std::vector<Operation> operations{{"scale gradients", 8}};
-  const auto add = [&](std::initializer_list<Operation> more) {
-    operations.insert(operations.end(), more.begin(), more.end());
-  };
-  if (optimizer == OptimizerKind::sgd) {
-    add({{"decay momentum", 8}, {"add gradient", 12}, {"update", 12}});
-  } else if (optimizer == OptimizerKind::adagrad) {
-    add({{"add squared gradient", 12}, {"square root", 8}, {"update", 16}});
-  } else {
-    add({{"decay first moment", 8},
-         {"add gradient", 12},
-         {"decay second moment", 8},
-         {"add squared gradient", 12},
-         {"square root", 8},
-         {"correct bias", 8},
-         {"add epsilon", 8}});
-    if (optimizer == OptimizerKind::adam) add({{"update", 16}});
-    if (optimizer == OptimizerKind::lamb) add({{"direction", 12}, {"norms", 8}, {"update", 12}});
-  }
-  if (copies) add({{"weights to 16 bit", 4 + weight}});
-  std::vector<Kernel> kernels;
-  for (const Operation& operation : operations) {
-    const double bytes = updated * operation.bytes;
-    kernels.push_back({operation.name, device.streaming(Streaming::accumulate, bytes), false, 0, bytes, {}});
-  }
-  return kernels;
-}
 
 /// Adafactor's update, a tensor and an operation at a time (huggingface/transformers, src/transformers/optimization.py,
 /// Adafactor.step): bytes of a parameter. `weight`: read and written.
@@ -91,13 +52,39 @@ void add_newton_schulz(const calibration::DeviceProfile& device, const std::vect
   }
 }
 
+/// Bytes of a parameter that a step reads or writes.
+struct StepWidths {
+  double state = 0, moment = 0;  // of a weight and of a moment, read and written
+  double read = 0, written = 0;  // the gradient, the 16-bit weight
+};
+
+/// Optimizers whose libraries bring kernels of their own, whatever the framework fuses.
+void add_own_kernels(OptimizerKind optimizer, const StepWidths& w, double moments,
+                     const calibration::DeviceProfile& device, const UpdatedWeights& weights,
+                     std::vector<Kernel>& kernels) {
+  const auto add = [&](const char* name, Streaming kernel, double bytes) {
+    kernels.push_back({name, device.streaming(kernel, bytes), false, 0, bytes, {}});
+  };
+  if (optimizer == OptimizerKind::lion)
+    return add("lion", Streaming::optimizer, weights.updated * (w.state + w.moment + w.read + w.written));
+  if (optimizer == OptimizerKind::adamw_8bit)
+    return add("adamw in 8 bits", Streaming::optimizer, weights.updated * (w.state + 2 * moments + w.read + w.written));
+  if (optimizer == OptimizerKind::adafactor)
+    return add("adafactor", Streaming::accumulate, weights.updated * (adafactor_bytes(w.read, w.state) + w.written));
+  const double others = weights.updated - weights.matrices;
+  add("momentum", Streaming::optimizer, weights.matrices * (w.moment + w.read + 2));  // and what is made orthogonal
+  add_newton_schulz(device, weights.sizes, kernels);
+  add("update", Streaming::optimizer, weights.matrices * (2 + w.state + w.written));
+  if (others > 0) add("adam", Streaming::optimizer, others * (w.state + 2 * w.moment + w.read + w.written));
+}
+
 }  // namespace
 
 bool takes_matrices(OptimizerKind optimizer) { return optimizer == OptimizerKind::muon; }
 
 StateBytes state_bytes(OptimizerKind optimizer, const Precision& precision, const calibration::OptimizerStyle& style) {
-  const bool follow = style.states_follow_weights;
-  const double moment = follow ? calibration::bytes_of(precision.activations) : style.moments_16bit ? 2 : 4;
+  const bool follow = style.follows_weights(), narrow = style.states == calibration::OptimizerStates::moments_16bit;
+  const double moment = follow ? calibration::bytes_of(precision.activations) : narrow ? 2 : 4;
   switch (optimizer) {
     case OptimizerKind::adam:
     case OptimizerKind::lamb:
@@ -125,72 +112,44 @@ std::vector<Kernel> optimizer_kernels(OptimizerKind optimizer, const Precision& 
   const double updated = weights.updated;
   const double gradient = calibration::bytes_of(precision.gradients);
   // Weights that are trained in fp32 are updated where they lie: there is no copy to write.
-  const bool follow = style.states_follow_weights;
-  const bool copies = precision.activations != calibration::DataType::fp32 && !follow;
-  const double weight = copies ? calibration::bytes_of(precision.activations) : 0;
+  const bool half = precision.activations != calibration::DataType::fp32, follow = style.follows_weights();
+  const double element = half ? calibration::bytes_of(precision.activations) : 0;
   // Of a weight and of a moment, read and written.
   const double state = 2 * (follow ? calibration::bytes_of(precision.activations) : 4);
-  const double moment = style.moments_16bit && !follow ? 4 : state;
+  const double moment = style.states == calibration::OptimizerStates::moments_16bit ? 4 : state;
+  const bool adam = optimizer == OptimizerKind::adam, lamb = optimizer == OptimizerKind::lamb;
+  const calibration::RecipeSizes sizes(calibration::RecipePart::optimizer,
+                                       {{"n", updated},
+                                        {"weight", state},
+                                        {"moment", moment},
+                                        {"gradient", follow ? state / 2 : gradient},
+                                        {"copy", follow ? 0 : element},
+                                        {"element", element},
+                                        {"narrow", gradient < 4},
+                                        {"fp16", precision.activations == calibration::DataType::fp16},
+                                        {"adam", adam},
+                                        {"lamb", lamb},
+                                        {"moments", adam || lamb},
+                                        {"sgd", optimizer == OptimizerKind::sgd},
+                                        {"momentum", !follow},  // PyTorch's own SGD has none
+                                        {"adagrad", optimizer == OptimizerKind::adagrad}});
   std::vector<Kernel> kernels;
-  const auto add = [&](const char* name, Streaming kernel, double bytes) {
+  const auto add = [&](const std::string& name, Streaming kernel, double bytes) {
     kernels.push_back({name, device.streaming(kernel, bytes), false, 0, bytes, {}});
   };
   if (style.clears_gradients) add("clear gradients", Streaming::copy, weights.held * gradient);
-  const bool one_kernel = optimizer >= OptimizerKind::muon;  // their libraries' own, whatever the framework fuses
-  if (!style.fused_optimizer && !one_kernel) {
-    for (Kernel& kernel : unfused_optimizer(optimizer, precision, device, updated))
-      kernels.push_back(std::move(kernel));
+  if (optimizer >= OptimizerKind::muon) {
+    const double own = follow ? state / 2 : gradient;
+    add_own_kernels(optimizer, {state, moment, own, follow ? 0 : element},
+                    state_bytes(optimizer, precision, style).of_others, device, weights, kernels);
     return kernels;
   }
-  // Megatron-LM's Float16OptimizerWithFloat16Params (megatron/optimizer/optimizer.py) and clip_grads.py: fp32 gradients
-  // serve as they are, and a norm below the limit scales nothing.
-  const bool passes = style.separate_gradient_passes;
-  if (passes) {
-    if (gradient < 4) add("gradients to fp32", Streaming::copy, updated * (gradient + 4));
-    if (precision.activations == calibration::DataType::fp16)
-      add("unscale gradients", Streaming::accumulate, updated * 8);
+  if (style.recipe == nullptr) return kernels;
+  for (const calibration::Line& line : style.recipe->forward) {
+    const auto* kernel = std::get_if<Streaming>(&line.runs);
+    if (kernel != nullptr && line.holds(sizes))
+      add(line.name, *kernel, line.elements.at(sizes) * line.bytes_each.at(sizes));
   }
-  const double own = follow ? state / 2 : gradient;
-  const double read = passes ? 4 : own, written = passes ? 0 : weight;
-  // Read and write the fp32 master weight and each moment, read the gradient, write the 16-bit weight.
-  switch (optimizer) {
-    case OptimizerKind::adam:
-      add("adam", Streaming::optimizer, updated * (state + 2 * moment + read + written));
-      break;
-    case OptimizerKind::lamb:  // stage 1 forms the update and both norms, stage 2 applies it (arXiv 1904.00962,
-                               // algorithm 2)
-      add("lamb stage 1", Streaming::optimizer, updated * (2 * moment + state / 2 + read + 4));
-      add("lamb stage 2", Streaming::optimizer, updated * (4 + state + written));
-      break;
-    case OptimizerKind::sgd:
-      if (follow)  // PyTorch's own, without momentum
-        add("sgd", Streaming::optimizer, updated * (state + read + written));
-      else
-        add("sgd with momentum", Streaming::optimizer, updated * (state + moment + read + written));
-      break;
-    case OptimizerKind::adagrad:  // a sum of squares where the other has momentum (Duchi et al., JMLR 12, 2011)
-      add("adagrad", Streaming::optimizer, updated * (state + moment + read + written));
-      break;
-    case OptimizerKind::lion:
-      add("lion", Streaming::optimizer, updated * (state + moment + read + written));
-      break;
-    case OptimizerKind::adamw_8bit:
-      add("adamw in 8 bits", Streaming::optimizer,
-          updated * (state + 2 * state_bytes(optimizer, precision, style).of_others + read + written));
-      break;
-    case OptimizerKind::adafactor:
-      add("adafactor", Streaming::accumulate, updated * (adafactor_bytes(read, state) + written));
-      break;
-    case OptimizerKind::muon: {
-      const double others = updated - weights.matrices;
-      add("momentum", Streaming::optimizer, weights.matrices * (moment + read + 2));  // and what is made orthogonal
-      add_newton_schulz(device, weights.sizes, kernels);
-      add("update", Streaming::optimizer, weights.matrices * (2 + state + written));
-      if (others > 0) add("adam", Streaming::optimizer, others * (state + 2 * moment + read + written));
-      break;
-    }
-  }
-  if (passes && copies) add("weights to 16 bit", Streaming::copy, updated * (4 + weight));
   return kernels;
 }
 

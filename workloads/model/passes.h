@@ -33,8 +33,9 @@ struct Kernel {
   double routed = 0;          // of its time, what a rank that is given twice the mean of routed tokens takes more
   double spared = 0;          // share of its time that makes up for SMs that it leaves free
   KernelShape shape{};
-  bool attention = false;    // fused
-  bool by_elements = false;  // bound neither by products nor by memory: its time goes with the clock
+  bool attention = false;                       // fused
+  const calibration::Recipe* recipe = nullptr;  // as in StreamingOp
+  bool by_elements = false;                     // bound neither by products nor by memory: its time goes with the clock
 };
 
 /// The weights of the linear layer that kernels belong to, where each has pieces of its own.

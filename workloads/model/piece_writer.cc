@@ -49,6 +49,7 @@ void PieceWriter::host_works(const HostOp& op) {
 void PieceWriter::stream(const StreamingOp& op) {
   const double bytes = op.elements * op.bytes_each;
   add({op.name, device().streaming(op.kernel, bytes, op.elements), false, 0, bytes, {}});
+  out_->back().kernels.back().recipe = op.recipe;
   out_->back().kernels.back().by_elements = device().goes_by_elements(op.kernel, bytes, op.elements);
   if (!op.routed || times_.busiest_load <= 1) return;
   const double load = times_.busiest_load;
@@ -61,8 +62,10 @@ void PieceWriter::grows(Kernel& kernel, sim::Duration of_busiest) const {
   kernel.routed = std::clamp(more / (mean * (times_.busiest_load - 1)), 0.0, 1.0);
 }
 
-void PieceWriter::stream(calibration::Streaming kernel, double bytes, const char* name) {
+void PieceWriter::stream(calibration::Streaming kernel, double bytes, const char* name,
+                         const calibration::Recipe* recipe) {
   add({name, device().streaming(kernel, bytes), false, 0, bytes, {}});
+  out_->back().kernels.back().recipe = recipe;
 }
 
 void PieceWriter::gemm(std::string name, const calibration::Gemm& shape) {

@@ -19,7 +19,8 @@ class PieceWriter {
 
   void add(Kernel kernel);
   void stream(const StreamingOp& op);
-  void stream(calibration::Streaming kernel, double bytes, const char* name);
+  void stream(calibration::Streaming kernel, double bytes, const char* name,
+              const calibration::Recipe* recipe = nullptr);
   /// A product. FLOPs and bytes follow from its shape; batched ones belong to attention.
   void gemm(std::string name, const calibration::Gemm& shape);
   /// The products of `copies` weights, which share out the tokens of `shape` (its n, or of a weight's gradient its k).

@@ -28,11 +28,11 @@ void add_to_row(const CommGroup& among, const std::string& what, double bytes, T
 /// Micro-batches of whose backward passes gradients leave by themselves.
 double leavings(const HostPart& part, const HostRanks& ranks) {
   const auto& [layout, method, software] = part;
-  if (!software.optimizer.gradients_to_host_in_backward) return 0;
+  if (!software.optimizer.leaves_in_passes()) return 0;
   if (ranks.replicas == 1) return ranks.microbatches;
   const bool by_unit = software.defaults.sharding == Sharding::parameters && layout.pipeline == 1;
-  if (layout.sharding == Sharding::parameters) return software.fetches.reduces_last_pass ? 1 : ranks.microbatches;
-  const bool every = layout.sharding == Sharding::gradients && (software.gradients.reduces_every_pass || by_unit);
+  if (layout.sharding == Sharding::parameters) return software.fetches.reduces_last_pass() ? 1 : ranks.microbatches;
+  const bool every = layout.sharding == Sharding::gradients && (software.gradients.reduces_every_pass() || by_unit);
   return every ? ranks.microbatches : 1;
 }
 
@@ -44,13 +44,13 @@ void add_host_rows(const HostPart& part, double whole, const GatheredElements& g
   if (!host.any()) return;
   const calibration::OptimizerStyle& style = part.software.optimizer;
   const double element = calibration::bytes_of(part.method.precision.activations);
-  const double master = style.states_follow_weights ? element : 4;
-  const double weight = style.host_adds_up_gradients ? master : element;
+  const double master = style.follows_weights() ? element : 4;
+  const double weight = style.host_adds() ? master : element;
   const Parallelism& layout = part.layout;
   const double copies = real(ranks.replicas) / (layout.sharding == Sharding::none ? 1 : real(ranks.owners));
   const double states = whole * copies * host.optimizer;
   const double m = leavings(part, ranks);
-  const bool adds = style.host_adds_up_gradients && m > 0;
+  const bool adds = style.host_adds() && m > 0;
   const double leave = adds ? m * master : m > 1 ? m * element + master : master;
   add_to_row(CommGroup::to_host, "gradients, to the host", states * leave, rows);
   if (m > 1 && !adds)

@@ -59,11 +59,12 @@ Computation computation_of(const Job& job) {
   computation.attention = job.method.attention;
   computation.overlaps_tensor = job.overlap.tensor;
   computation.ends_on_one_stage = job.parallelism.chunk_map().ends_meet();
-  computation.keeps_training_gradients = job.software.gradients.keeps_training_gradients;
+  computation.keeps_training_gradients = job.software.gradients.of_training == calibration::TrainingGradients::kept;
   computation.style = job.software.layers;
   // Gradients of sharded parameters go into buffers that are made anew.
   const bool shards = job.parallelism.sharding == Sharding::parameters;
-  if (shards) computation.style.linear.fused_wgrad_16bit = false;
+  calibration::WeightGradients& made = computation.style.linear.weight_gradients;
+  if (shards && made == calibration::WeightGradients::fused_16bit) made = calibration::WeightGradients::fused;
   if (!shards) computation.style.linear.copies_units = false;
   computation.attention_style = job.software.attention_style;
   computation.recomputed = job.method.recomputed;

@@ -28,18 +28,22 @@ void settle_for_holders(const calibration::Software& software, const Parallelism
   const calibration::GradientReduction& style = software.gradients;
   const Sharding sharding = layout.sharding;
   const bool made_for_units = software.defaults.sharding == Sharding::parameters;
-  const bool every = style.reduces_every_pass || (made_for_units && layout.pipeline == 1);
+  const bool every = style.reduces_every_pass() || (made_for_units && layout.pipeline == 1);
   const bool gradients = sharding == Sharding::gradients && every;
   data.by_unit = data.replicas > 1 && (sharding == Sharding::parameters || gradients);
   data.gathers_every_pass = data.by_unit && (sharding == Sharding::parameters || made_for_units);
-  data.to_owners = data.by_unit && sharding == Sharding::gradients && style.reduces_to_owners;
-  const bool cast = data.shards() && !data.shares_gradients() && style.all_reduces_shards;
+  data.to_owners =
+      data.by_unit && sharding == Sharding::gradients && style.passes == calibration::GradientPasses::to_owners;
+  const bool cast =
+      data.shards() && !data.shares_gradients() && style.of_shards == calibration::ShardReduction::all_reduce;
   const double activation = calibration::bytes_of(precision.activations);
   data.bytes.reduced = cast ? std::min(data.bytes.gradient, activation) : data.bytes.gradient;
   data.fetches = software.fetches;
   if (sharding != Sharding::parameters)  // ZeRO++ is of stage 3 (arXiv 2306.10209, section 3)
     data.fetches.quantised_fetches = data.fetches.quantised_reductions = false;
-  if (!data.shards_parameters() || microbatches == 1) data.fetches.reduces_last_pass = false;
+  calibration::UnitReduction& reduction = data.fetches.reduction;
+  if (reduction == calibration::UnitReduction::last_pass && (!data.shards_parameters() || microbatches == 1))
+    reduction = calibration::UnitReduction::every_pass;
 }
 }  // namespace
 
@@ -53,7 +57,9 @@ DataParallelism data_parallelism_of(const Job& job) {
   data.sharding = sharding;
   data.bytes.gradient = calibration::bytes_of(job.method.precision.gradients);
   settle_for_holders(job.software, job.parallelism, job.method.precision, job.microbatches(), data);
-  data.all_reduces_shards = style.all_reduces_shards || (style.reduces_shards_last && sharding == Sharding::optimizer);
+  data.all_reduces_shards =
+      style.of_shards == calibration::ShardReduction::all_reduce ||
+      (style.of_shards == calibration::ShardReduction::all_reduce_last && sharding == Sharding::optimizer);
   data.overlaps_gradients = job.overlap.gradients;
   data.overlaps_parameters = job.overlap.parameters;
   data.bytes.parameter = calibration::bytes_of(job.method.precision.parameters);
@@ -69,8 +75,8 @@ DataParallelism data_parallelism_of(const Job& job) {
   data.bytes.exchanged = data.fetches.quantised_reductions ? 0.5 + kScale : data.bytes.gradient;
   data.buckets = job.software.buckets;
   const bool apart = tells_weights_apart(job.model, job.method);
-  data.by_weight.on = data.shards_parameters() && !data.goes_apart() && data.fetches.fetches_by_weight && apart &&
-                      !job.method.adapters.any();
+  data.by_weight.on =
+      data.shards_parameters() && !data.goes_apart() && data.fetches.by_weight() && apart && !job.method.adapters.any();
   data.buckets.gradient_buckets_by_weight = data.buckets.gradient_buckets_by_weight && data.replicas > 1 &&
                                             data.overlaps_gradients && !data.by_unit && !job.method.adapters.any() &&
                                             apart;
@@ -82,8 +88,8 @@ HostCopies host_copies_of(const Method& method, const calibration::OptimizerStyl
   HostCopies host;
   host.states = method.host_states;
   if (!host.any()) return host;
-  host.in_backward = style.gradients_to_host_in_backward;
-  host.adds_up = host.in_backward && style.host_adds_up_gradients;
+  host.in_backward = style.leaves_in_passes();
+  host.adds_up = style.host_adds();
   host.bytes = host_widths(method.optimizer, method.precision, style, host.states.parameters);
   const topology::NodeSpec& node = machine.node;
   const std::int64_t ranks = std::min(machine.gpus, machine.gpus_per_node);
@@ -142,8 +148,8 @@ MessageStyle message_style_of(const Job& job) {
                       calibration::bytes_of(job.method.precision.activations);
   style.tensor = job.parallelism.tensor;
   style.sequence_parallel = job.parallelism.sequence_parallel;
-  style.scatters_activations = policy.scatter_gather_pipeline;
-  style.scatters_gradients = policy.scatter_gather_gradients;
+  style.scatters_activations = policy.scattered != calibration::ScatteredMessages::none;
+  style.scatters_gradients = policy.scattered == calibration::ScatteredMessages::both;
   style.overlaps = job.overlap.pipeline;
   style.exposes_alike =
       job.parallelism.schedule->runtimes.wait_in_warm_up && job.overlap.pipeline && !policy.overlap_pipeline_warmup;

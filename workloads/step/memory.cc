@@ -42,17 +42,18 @@ struct StateStyle {
   bool allocates_gradients_late = false;
   bool frees_end_unit = false;
   bool keeps_last_unit = false;
-  bool states_follow_weights = false;
+  calibration::OptimizerStates states = {};
   StateBytes moments = {};
   HostCopies host = {};
 
+  bool follows_weights() const { return states == calibration::OptimizerStates::as_weights; }
   bool reaches(Sharding level) const { return data.sharding >= level; }
   /// Ranks that share what is sharded, once `level` is reached.
   double shared_by(Sharding level) const { return reaches(level) ? real(data.owners) : 1.0; }
   /// Ranks that share a gradient between micro-batches.
   double gradients_shared_by() const {
     if (gradients_pass()) return real(data.owners);
-    if (data.fetches.reduces_last_pass) return 1;
+    if (data.fetches.reduces_last_pass()) return 1;
     return data.shares_gradients() ? real(data.among.ranks.gradients) : 1.0;
   }
   /// Added up whole, but only while the backward passes over their chunk are under way (FSDP).
@@ -69,7 +70,7 @@ struct StateStyle {
   double device_share() const { return 1 - host.states.optimizer; }
   double gradients_stay() const {
     const bool leave =
-        host.any() && host.in_backward && (data.replicas == 1 || (data.by_unit && !data.fetches.reduces_last_pass));
+        host.any() && host.in_backward && (data.replicas == 1 || (data.by_unit && !data.fetches.reduces_last_pass()));
     return leave ? device_share() : 1;
   }
   /// Parameters come and gradients go unit by unit, a block each and embedding and head together.
@@ -92,7 +93,7 @@ StageMemory model_states(const StateStyle& style, const StageParameters& held) {
   m.gradients = parameters * 2 / style.gradients_shared_by() * style.gradients_stay();
   if (style.host.states.parameters) m.parameters = 0;
   // Weights that are trained in fp32, or updated as they are, are their own master copy.
-  const bool own = style.precision.activations == DataType::fp32 || style.states_follow_weights;
+  const bool own = style.precision.activations == DataType::fp32 || style.follows_weights();
   const double master = own ? 0 : 4;
   const double updated = parameters / style.shared_by(Sharding::optimizer);
   const StateBytes& moments = style.moments;
@@ -102,7 +103,7 @@ StageMemory model_states(const StateStyle& style, const StageParameters& held) {
   m.host = updated * style.host.states.optimizer * style.host.bytes.held;
   // FSDP's shards are fp32 from the start, gradients and all; where these are added up whole, they are in the type of
   // the reduction.
-  const bool shards = style.reaches(Sharding::parameters) && !style.data.fetches.reduces_last_pass;
+  const bool shards = style.reaches(Sharding::parameters) && !style.data.fetches.reduces_last_pass();
   const double beyond = shards ? 0 : style.gradient_bytes() - 2;
   m.parts.accumulators = parameters * beyond / style.gradients_shared_by() * style.gradients_stay();
   return m;
@@ -276,7 +277,7 @@ double step_bytes(const StateStyle& style, const StageParameters& held) {
   const double parameters = held.all;
   const double updated = style.device_share() * parameters / style.shared_by(Sharding::optimizer);
   double bytes = 0;
-  if (!style.states_follow_weights && style.precision.accumulation != DataType::fp32)
+  if (!style.follows_weights() && style.precision.accumulation != DataType::fp32)
     bytes += 4 * updated;                                            // gradients in fp32 for the update
   if (style.optimizer == OptimizerKind::lamb) bytes += 4 * updated;  // the update, before its norm is known
   // A weight at a time: what is made orthogonal, its product with itself and its successor in bf16 beside the
@@ -396,13 +397,13 @@ StateStyles state_styles(const DataParallelism& data, const DataApart& apart, co
   const StateStyle style{data,
                          method.precision,
                          method.optimizer,
-                         software.gradients.keeps_training_gradients || habits.holds_training_gradients,
+                         software.gradients.of_training != calibration::TrainingGradients::dropped,
                          habits.gathers_into_gradients,
-                         software.layers.current_scales && !software.layers.fused_amax,
+                         software.layers.looks_for_scales(),
                          habits.allocates_gradients_late,
                          habits.frees_end_unit,
                          habits.keeps_last_unit,
-                         software.optimizer.states_follow_weights,
+                         software.optimizer.states,
                          state_bytes(method.optimizer, method.precision, software.optimizer),
                          host_copies_of(method, software.optimizer, machine)};
   StateStyle experts = style;
@@ -516,8 +517,7 @@ std::vector<StageMemory> stage_memory(const Job& job, const LayerSplit& split) {
   const std::vector<std::vector<PassBytes>> chunks = chunk_bytes(job, split);
   // 16-bit gradients that are added to the accumulated ones and dropped behind every backward pass.
   const bool adds_up = calibration::bytes_of(style.precision.accumulation) > 2 && !style.reaches(Sharding::parameters);
-  const bool drops =
-      adds_up && job.software.memory.holds_training_gradients && !job.software.gradients.keeps_training_gradients;
+  const bool drops = adds_up && job.software.gradients.of_training == calibration::TrainingGradients::held;
   const HostLead lead =
       host_lead(job.software.memory.launches, job.software.messages, message_style_of(job).host_waits, layout.pipeline);
   const double exchanged = exchanged_bytes(layout, job.method.precision, job.software.attention_style, split.network);

@@ -40,7 +40,7 @@ void add_sharded_rows(const CommGroup& among, const CommGroup& across, const Sha
              all / (n / real(ranks.gradients)), 0);
   if (ranks.replicas > ranks.owners)
     rows.add(across, CollectiveOp::all_reduce, "gradients, between shard groups", ranks.replicas / ranks.owners,
-             elements.whole * elements.gradient, style.reduces_groups_once ? 1 : passes.reduce, 0);
+             elements.whole * elements.gradient, style.reduces_groups_once() ? 1 : passes.reduce, 0);
   const CommGroup first = apart ? CommGroup::weights : among;
   rows.add(first, CollectiveOp::all_gather, "parameters, forward", ranks.weights, elements.gathered.forward * fetched,
            m * all / real(ranks.weights), 1);

@@ -24,7 +24,7 @@ bool walks(const ReserveInputs& inputs) {
   const bool mixed = calibration::bytes_of(precision.activations) == 2 && precision.accumulation == DataType::fp32 &&
                      !calibration::is_quantised(precision.matmul);
   const bool adam = inputs.programs.update.optimizer == OptimizerKind::adam &&
-                    !inputs.software.optimizer.states_follow_weights && !inputs.software.optimizer.moments_16bit;
+                    inputs.software.optimizer.states == calibration::OptimizerStates::fp32;
   return passes && split && states && all_trained && on_device && mixed && adam;
 }
 
@@ -63,7 +63,7 @@ std::vector<double> walked_reserves(const ReserveInputs& inputs, const LayerSpli
   const HostLead lead =
       host_lead(software.memory.launches, software.messages, inputs.programs.messages.host_waits, map.stages());
   const bool waits = lead.ends_with_pass || lead.launches.ahead == 0;
-  const bool keeps_buckets = software.gradients.keeps_training_gradients || software.memory.holds_training_gradients;
+  const bool keeps_buckets = software.gradients.of_training != calibration::TrainingGradients::dropped;
   const auto pace_of = [&](std::int64_t layer) { return paces[split.network.layers[static_cast<std::size_t>(layer)]]; };
   std::vector<double> reserved;
   for (std::size_t s = 0; s < orders.size(); ++s) {

@@ -107,7 +107,7 @@ DataLoad load_by_layer(const DataParallelism& data, const Held& held, double mic
   };
   const double passes = microbatches * held.layers;
   const double gathers = 2 * passes * time(CollectiveOp::all_gather, held.layer * data.bytes.parameter);
-  const double scatters = (data.fetches.reduces_last_pass ? held.layers : passes) *
+  const double scatters = (data.fetches.reduces_last_pass() ? held.layers : passes) *
                           time(CollectiveOp::reduce_scatter, held.layer * data.bytes.reduced);
   DataLoad load;
   load.beside = gathers + scatters;

@@ -43,12 +43,14 @@ bool made_for_units(const calibration::Software& software) {
 }
 bool reduces_every_micro_batch(const Parallelism& layout, const calibration::Software& software) {
   if (layout.sharding != Sharding::gradients) return false;
-  return software.gradients.reduces_every_pass || (made_for_units(software) && layout.pipeline == 1);
+  return software.gradients.reduces_every_pass() || (made_for_units(software) && layout.pipeline == 1);
 }
 bool scatters(const Parallelism& layout, const calibration::Software& software) {
-  if (layout.sharding == Sharding::optimizer && software.gradients.reduces_shards_last) return false;
+  if (layout.sharding == Sharding::optimizer &&
+      software.gradients.of_shards == calibration::ShardReduction::all_reduce_last)
+    return false;
   return layout.sharding == Sharding::parameters || reduces_every_micro_batch(layout, software) ||
-         (layout.sharding != Sharding::none && !software.gradients.all_reduces_shards);
+         (layout.sharding != Sharding::none && software.gradients.of_shards != calibration::ShardReduction::all_reduce);
 }
 
 /// Gradients and parameters over the ranks that hold the same ones.
@@ -83,16 +85,18 @@ class StateRows {
       case Sharding::gradients:
         add(among, scatters(layout_, software_) ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce,
             "gradients, backward", group, gradients, (every ? m : 1) * groups, 0);
-        between_groups(
-            across, real(replicas / group), gradients,
-            every && !software_.gradients.reduces_to_owners && !software_.fetches.reduces_groups_once ? m : 1);
+        between_groups(across, real(replicas / group), gradients,
+                       every && software_.gradients.passes != calibration::GradientPasses::to_owners &&
+                               !software_.fetches.reduces_groups_once()
+                           ? m
+                           : 1);
         add(among, CollectiveOp::all_gather, "parameters, forward", group, parameters,
             (every && made_for_units(software_) ? m : 1) * groups, 0);
         break;
       case Sharding::parameters:
         add_sharded_rows(among, across, ranks_of(replicas, group),
                          {whole, gathered, each, real(calibration::bytes_of(precision_.gradients))}, software_.fetches,
-                         {m, software_.fetches.reduces_last_pass ? 1 : m}, rows_);
+                         {m, software_.fetches.reduces_last_pass() ? 1 : m}, rows_);
         break;
     }
   }
@@ -107,7 +111,8 @@ class StateRows {
   /// Where ranks that share out states add gradients up with an all-reduce all the same, they send them in 16 bit.
   double reduced_gradient_bytes() const {
     const int added_up = calibration::bytes_of(precision_.gradients);
-    if (scatters(layout_, software_) || sharding_ == Sharding::none || software_.gradients.reduces_shards_last)
+    if (scatters(layout_, software_) || sharding_ == Sharding::none ||
+        software_.gradients.of_shards == calibration::ShardReduction::all_reduce_last)
       return added_up;
     return std::min(added_up, calibration::bytes_of(precision_.activations));
   }
@@ -268,8 +273,14 @@ double gathered_share(const Precision& precision, const calibration::LinearStyle
   return cast ? calibration::operand_bytes(type) / calibration::bytes_of(precision.activations) : 1;
 }
 
-/// Of every token, in fp32: maximum, target logit and sum of exponentials, for a z-loss maximum and sum once more.
-double losses(const calibration::HeadStyle& head) { return head.z_loss ? 5 : 3; }
+/// Numbers in fp32 of every token that shards of the vocabulary add up: those of the loss's recipe, for a z-loss
+/// maximum and sum once more.
+double losses(const calibration::LayerStyle& style) {
+  using calibration::RecipePart;
+  const calibration::RecipeSizes one(RecipePart::loss,
+                                     {{"logits", 0}, {"tokens", 1}, {"e", 0}, {"group", 1}, {"shards", 1}});
+  return calibration::exchanged_elements(style.recipes.of(RecipePart::loss), one) + (style.head.z_loss ? 2 : 0);
+}
 
 /// A number for each tensor that tensor ranks share out and products read, or one for each row of those whose channels
 /// they share: what both halves read and the gradients of what they make, behind and ahead of a gather, attention's
@@ -279,7 +290,7 @@ void add_scale_rows(const Model& model, const Parallelism& layout, const Method&
                     const calibration::LayerStyle& style, double tokens, double runs, double again, TrafficRows& rows) {
   const calibration::DataType type = method.precision.matmul;
   const bool of_rows = type == calibration::DataType::fp8_rowwise;
-  const bool whole = type == calibration::DataType::fp8 && style.current_scales && !style.fused_amax;
+  const bool whole = type == calibration::DataType::fp8 && style.looks_for_scales();
   if (!style.linear.gathers_quantised || (!of_rows && !whole)) return;
   const double bytes = 4 * (of_rows ? tokens : 1);
   const double layers = real(model.layers);
@@ -295,7 +306,7 @@ void add_scale_rows(const Model& model, const Parallelism& layout, const Method&
   const RecomputedParts& parts = method.recomputed;
   const bool activation = method.recompute == Recompute::selective && (parts.mlp || parts.activation);
   found("scales, forward (recomputed)", layers, activation && !parts.every_second_product ? 1 : 0);
-  const double queries = style.linear.queries.separate && !together ? 3 : 1;
+  const double queries = style.linear.queries.separate() && !together ? 3 : 1;
   const double up = model.mlp.gated && style.linear.separate_gate && !together ? 2 : 1;
   found("scales, backward", layers, ends + queries + up);
 }
@@ -379,7 +390,7 @@ class ClosedForm {
       add(CommGroup::tensor, CollectiveOp::all_gather, "activations, forward (recomputed)", p_.tensor, gathered,
           again * layers * runs, again);
     // Queries, keys and values that are layers of their own reduce the gradient of their input three times.
-    const double apart = job_.software.layers.linear.queries.separate && !job_.model.parallel_block && !sp ? 2 : 0;
+    const double apart = job_.software.layers.linear.queries.separate() && !job_.model.parallel_block && !sp ? 2 : 0;
     boundary("activation gradients, backward", layers * runs, per_pass + apart, per_pass + apart);
     if (sp && !adapters_.any() && !job_.software.layers.linear.keeps_gathered_inputs)
       add(CommGroup::tensor, CollectiveOp::all_gather, "saved inputs, backward", p_.tensor, gathered,
@@ -391,11 +402,14 @@ class ClosedForm {
                        job_.method.recompute == Recompute::full ? again_.all() : layers,
                        adapters_again(job_.model, job_.method, job_.software.layers.linear), rows_);
     ends(runs, heads);
-    if (!sp && job_.software.messages.scatter_gather_pipeline && p_.pipeline > 1) {
+    if (!sp && scatters_activations() && p_.pipeline > 1) {
       add(CommGroup::tensor, CollectiveOp::all_gather, "pipeline message", p_.tensor, activation(),
-          (job_.software.messages.scatter_gather_gradients ? 2 : 1) * runs * boundaries(), 0);
+          (scatters_gradients() ? 2 : 1) * runs * boundaries(), 0);
     }
   }
+
+  bool scatters_activations() const { return job_.software.messages.scattered != calibration::ScatteredMessages::none; }
+  bool scatters_gradients() const { return job_.software.messages.scattered == calibration::ScatteredMessages::both; }
 
   void grid(double runs) {
     GridTraffic{job_.model,
@@ -405,7 +419,7 @@ class ClosedForm {
                 padded_vocab(job_.model.vocab, p_.tensor, job_.software.layers.head.pads_vocabulary),
                 runs,
                 sums_again(job_.method, job_.model, job_.software.layers.linear, 2),
-                losses(job_.software.layers.head)}
+                losses(job_.software.layers)}
         .add_rows(rows_);
   }
 
@@ -429,7 +443,7 @@ class ClosedForm {
     const double tokens = real(job_.batch.micro) * real(job_.rank_seq());
     if (!head.gathers_logits)
       return add(CommGroup::tensor, CollectiveOp::all_reduce, "loss", p_.tensor, 4 * tokens,
-                 losses(head) * heads * runs, 0);
+                 losses(job_.software.layers) * heads * runs, 0);
     const double vocab = real(padded_vocab(job_.model.vocab, p_.tensor, head.pads_vocabulary));
     add(CommGroup::tensor, CollectiveOp::all_gather, "logits, forward", p_.tensor,
         tokens * vocab * calibration::bytes_of(job_.method.precision.activations), heads * runs, 0);
@@ -440,11 +454,11 @@ class ClosedForm {
       const bool split = p_.tensor > 1 && (p_.sequence_parallel || scattered);
       return activation() / (split ? real(p_.tensor) : 1.0);
     };
-    const bool scattered = job_.software.messages.scatter_gather_pipeline;
     const double messages = boundaries() * real(job_.microbatches()) * columns() * real(p_.tensor);
-    add(CommGroup::activations, CollectiveOp::send_receive, "activations, forward", 2, bytes(scattered), messages, 0);
+    add(CommGroup::activations, CollectiveOp::send_receive, "activations, forward", 2, bytes(scatters_activations()),
+        messages, 0);
     add(CommGroup::gradients, CollectiveOp::send_receive, "activation gradients, backward", 2,
-        bytes(scattered && job_.software.messages.scatter_gather_gradients), messages, 0);
+        bytes(scatters_gradients()), messages, 0);
   }
 
   void data() {

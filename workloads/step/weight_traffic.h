@@ -1,5 +1,5 @@
-// What weights that are gathered one by one move (software.fetches_by_weight), from formulas of the model alone: a part
-// of the closed form of the communication table.
+// What weights that are gathered one by one move (software.fetches: by_weight), from formulas of the model alone: a
+// part of the closed form of the communication table.
 #pragma once
 
 #include "workloads/step/job.h"
