@@ -52,7 +52,7 @@ std::string work_text(const IterationStudy& study) {
              : fmt::format("{} prompts of {} tokens behind {} cached ones", work.sequences, work.tokens, work.cached);
 }
 
-std::vector<std::string> said_of(const IterationStudy& study) {
+std::vector<std::string> assumptions_of(const IterationStudy& study) {
   std::vector<std::string> all = study.scenario.assumptions;
   all.push_back(fmt::format("Kernels: {}.", study.kernels));
   all.push_back(
@@ -114,7 +114,7 @@ void write_iteration(std::ostream& out, const IterationStudy& study) {
   out << fmt::format("\nMemory of a GPU: {:.1f} of {:.1f} GB; weights {:.1f}, cache {:.1f}\n\nAssumptions\n",
                      study.memory.given / 1e9, study.memory.total / 1e9, study.memory.weights / 1e9,
                      study.memory.cache / 1e9);
-  for (const std::string& line : said_of(study)) out << wrapped(line, "  - ", "    ");
+  for (const std::string& line : assumptions_of(study)) out << wrapped(line, "  - ", "    ");
 }
 
 ordered_json iteration_json(const IterationStudy& study) {
@@ -146,7 +146,7 @@ ordered_json iteration_json(const IterationStudy& study) {
                     {"cache_bytes", study.memory.cache},
                     {"other_bytes", study.memory.held() - study.memory.weights},
                     {"given_bytes", study.memory.given}};
-  json["assumptions"] = said_of(study);
+  json["assumptions"] = assumptions_of(study);
   return json;
 }
 

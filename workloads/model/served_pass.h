@@ -28,7 +28,7 @@ struct ServedLayout {
 };
 
 struct ServedPrecision {
-  WeightType weights = WeightType::bf16;  // of linear layers; embeddings and head have 16 bits
+  WeightType weights = WeightType::bf16;    // of linear layers; embeddings and head have 16 bits
   WeightType attention = WeightType::bf16;  // of its projections
   WeightType experts = WeightType::bf16;
   double kv_bytes = 2;  // of an element of the cache
