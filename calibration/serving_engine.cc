@@ -22,6 +22,13 @@ const std::vector<std::string>& overlap_names() {
   return kNames;
 }
 
+/// A choice between two.
+template <class Choice>
+Choice habit_at(const Settings* section, std::string_view key, const char* first, const char* second) {
+  if (section == nullptr) return Choice{};
+  return static_cast<Choice>(section->get_choice(key, first, {first, second}) == second ? 1 : 0);
+}
+
 constexpr std::int64_t kMostTokens = 1'048'576;
 constexpr std::size_t kMostGraphs = 4096;
 
@@ -102,11 +109,26 @@ ServingEngine ServingEngine::load(const Settings& document) {
   if (const Settings* sizes = document.find("graph_sizes"); sizes != nullptr)
     engine.graph_sizes = served_sizes_of(*sizes);
   const Settings* host = document.find("host");
-  engine.host = {served_seconds_at(host, "iteration"), served_seconds_at(host, "sequence"),
-                 served_seconds_at(host, "gap"),       served_seconds_at(host, "layer"),
-                 served_seconds_at(host, "kernel"),    HostOverlap::none};
+  engine.host = {served_seconds_at(host, "iteration"),
+                 served_seconds_at(host, "sequence"),
+                 served_seconds_at(host, "gap"),
+                 served_seconds_at(host, "layer"),
+                 served_seconds_at(host, "kernel"),
+                 served_seconds_at(host, "request"),
+                 HostOverlap::none,
+                 Plans::at_once};
   if (host != nullptr && host->get_choice("overlap", "none", overlap_names()) == "schedule")
     engine.host.overlap = HostOverlap::schedule;
+  engine.host.plans = habit_at<Plans>(host, "plans", "at_once", "ahead");
+  const Settings* habits = document.find("kernels");
+  engine.habits = {Casts::found_scales, habit_at<Norms>(habits, "norms", "own_kernels", "fused"),
+                   habit_at<SharedExperts>(habits, "shared_experts", "in_line", "beside"),
+                   habit_at<ExpertKernels>(habits, "experts", "grouped", "least_latency")};
+  if (habits != nullptr) {
+    const std::vector<std::string> casts{"found_scales", "known_scales", "fused"};
+    const std::string name = habits->get_choice("casts", casts.front(), casts);
+    engine.habits.casts = static_cast<Casts>(std::find(casts.begin(), casts.end(), name) - casts.begin());
+  }
   const Settings* reserve = document.find("reserve");
   engine.reserve = {
       bytes_at(reserve, "context"), bytes_at(reserve, "per_gpu"), 0, 0, bytes_at(reserve, "per_graph"), false};
@@ -147,9 +169,48 @@ const sim::KeyTable& serving_engine_keys() {
       {"host.sequence", "quantity", "time", "0 s", {}, "More for each sequence in it.", {"0 s", "1 s"}},
       {"host.gap", "quantity", "time", "0 s", {}, "That the device stands still between iterations.", {"0 s", "1 s"}},
       {"host.layer", "quantity", "time", "0 s", {}, "To launch a layer between captured pieces.", {"0 s", "1 s"}},
-      {"host.kernel", "quantity", "time", "0 s", {}, "To launch a kernel that is not captured.", {"0 s", "1 s"}},
+      {"host.kernel", "quantity", "time", "0 s", {}, "To run an operation that is not captured.", {"0 s", "1 s"}},
+      {"host.request",
+       "quantity",
+       "time",
+       "0 s",
+       {},
+       "From a request's arrival to the scheduler, and its first token's way "
+       "back.",
+       {"0 s", "10 s"}},
+      {"kernels", "mapping", "", "-", {}, "How it puts kernels together."},
+      {"kernels.casts",
+       "choice",
+       "",
+       "found_scales",
+       {"found_scales", "known_scales", "fused"},
+       "Of activations to fp8 and nvfp4: by kernels that find scales, in one pass, or by the kernels ahead."},
+      {"kernels.norms",
+       "choice",
+       "",
+       "own_kernels",
+       {"own_kernels", "fused"},
+       "fused: the norm behind an all-reduce is part of it."},
+      {"kernels.shared_experts",
+       "choice",
+       "",
+       "in_line",
+       {"in_line", "beside"},
+       "beside: while the routed ones run, where an iteration is captured."},
+      {"kernels.experts",
+       "choice",
+       "",
+       "grouped",
+       {"grouped", "least_latency"},
+       "Which of TensorRT-LLM's kernels run experts where attention is not data-parallel."},
       {"host.overlap", "choice", "", "none", overlap_names(),
        "schedule: the next iteration is prepared while the device runs this one."},
+      {"host.plans",
+       "choice",
+       "",
+       "at_once",
+       {"at_once", "ahead"},
+       "ahead: an iteration is put together when the one before it begins, so that what comes meanwhile waits for it."},
       {"reserve", "mapping", "", "-", {}, "Memory that is neither weights nor cache."},
       {"reserve.context", "quantity", "bytes", "0 B", {}, "Context and libraries.", {"0 B", "100 GB"}},
       {"reserve.per_gpu",

@@ -16,6 +16,16 @@ namespace orrery::calibration {
 
 /// Whether the host prepares the next iteration while the device runs this one.
 enum class HostOverlap : std::uint8_t { none, schedule };
+/// Whether an iteration is put together when the one before it ends, or when that begins.
+enum class Plans : std::uint8_t { at_once, ahead };
+/// How activations become a product's fp8 or nvfp4: by kernels that find scales first, as benchmarks of products time
+/// them; in one pass, where a checkpoint has the scales; or in the kernels ahead of the product.
+enum class Casts : std::uint8_t { found_scales, known_scales, fused };
+/// The norm behind an all-reduce: a kernel of its own, or part of the exchange.
+enum class Norms : std::uint8_t { own_kernels, fused };
+/// Shared experts: one after the other with the routed ones, or beside them on a second stream where an iteration is
+/// captured.
+enum class SharedExperts : std::uint8_t { in_line, beside };
 
 struct ServingEngine {
   std::string name, provenance;
@@ -39,9 +49,17 @@ struct ServingEngine {
     double sequence = 0;   // more for each sequence in it
     double gap = 0;        // that the device stands still between two iterations, however early the host is
     double layer = 0;      // to launch a layer whose attention stands between captured pieces
-    double kernel = 0;     // to launch one kernel that is not captured
+    double kernel = 0;     // to run one operation that is not captured: Python, dispatch, launch
+    double request = 0;    // from a request's arrival to the scheduler, and its first token's way back
     HostOverlap overlap = HostOverlap::none;
+    Plans plans = Plans::at_once;
   } host;
+  struct Kernels {
+    Casts casts = Casts::found_scales;
+    Norms norms = Norms::own_kernels;
+    SharedExperts shared = SharedExperts::in_line;
+    ExpertKernels experts = ExpertKernels::grouped;  // where attention is not data-parallel
+  } habits;
   /// Of memory, beside weights and what one iteration keeps.
   struct Reserve {
     double context = 0;         // bytes: the driver's context, libraries, workspaces

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numbers>
 
 #include "calibration/attention_model.h"
 #include "calibration/serving_families.h"
@@ -107,7 +108,29 @@ DataType multiplied_as(WeightType type) {
   }
 }
 
+/// The largest of so many draws from a normal distribution of variance 1, in the mean: Blom, Statistical estimates and
+/// transformed beta-variables (1958), by the quantile of Winitzki's approximation of the error function (2008).
+double largest_of(double draws) {
+  if (draws <= 1) return 0;
+  const double twice = 2 * (draws - 0.375) / (draws + 0.25) - 1;
+  constexpr double kA = 0.147;
+  const double tail = std::log(1 - twice * twice), part = 2 / (std::numbers::pi * kA) + tail / 2;
+  return std::numbers::sqrt2 * std::sqrt(std::sqrt(part * part - tail / kA) - part);
+}
+
+/// Every token takes top_k of the experts, all as likely.
+MixtureLoad load_by_chance(const ServedMixture& m) {
+  const double share = std::min(1.0, m.top_k / m.experts), here = m.experts / m.ranks, beyond = largest_of(m.ranks);
+  const double some = 1 - std::pow(1 - share, m.tokens), rows = m.tokens * m.top_k / m.ranks;
+  MixtureLoad out;
+  out.activated =
+      std::min({here, rows + beyond * std::sqrt(rows), here * some + beyond * std::sqrt(here * some * (1 - some))});
+  out.rows = std::min(m.tokens * std::min(m.top_k, here), rows + beyond * std::sqrt(rows * (1 - 1 / m.ranks)));
+  return out;
+}
+
 MixtureLoad load_of(const ServedMixture& m) {
+  if (m.alpha <= 0 && m.dealt == Dealt::by_chance) return load_by_chance(m);
   const auto whole = [](double x) { return std::max<std::int64_t>(1, std::llround(x)); };
   const std::int64_t ranks = whole(m.ranks), experts = whole(m.experts);
   constexpr std::uint64_t kDraws = 8;
@@ -169,8 +192,10 @@ Asked asked(const ServedProduct& s) {
 Asked asked(const ServedMixture& s) {
   check_sizes("a mixture", s.tokens, s.hidden, s.ffn, s.top_k, s.experts, s.ranks, s.slots, s.alpha);
   const MixtureLoad load = load_of(s);
+  // Variants: gated ones, those without a gate, gated ones of least latency.
+  const int set = !s.gated ? 1 : s.kernels == ExpertKernels::least_latency ? 2 : 0;
   return {kMixture,
-          static_cast<std::size_t>(s.type) + (s.gated ? 0 : kWeightTypes),
+          static_cast<std::size_t>(s.type) + kWeightTypes * static_cast<std::size_t>(set),
           {s.tokens, load.activated, load.rows, s.hidden, s.ffn, s.gated ? 2 * s.ffn : s.ffn, s.top_k, s.experts,
            weight_bytes(s.type), type_of(multiplied_as(s.type))}};
 }
@@ -230,6 +255,19 @@ double ServingKernels::seconds(const LatentDecode& s) const {
   return s.sequences > 0 && s.visible > 0 ? model_->seconds(asked(s)) : 0;
 }
 
+bool ServingKernels::has_products(WeightType type) const {
+  return model_->fitted[kProduct][static_cast<std::size_t>(type)].has_value();
+}
+
+ServingKernels ServingKernels::with_products_of(const ServingKernels& other, WeightType type) const {
+  const auto variant = static_cast<std::size_t>(type);
+  auto model = std::make_shared<Model>(*model_);
+  model->fitted[kProduct][variant] = other.model_->fitted[kProduct][variant];
+  ServingKernels out = *this;
+  out.model_ = std::move(model);
+  return out;
+}
+
 double ServingKernels::seconds(const PrefillAttention& s) const {
   const Asked shape = asked(s);
   return shape.work[prefill::pairs] > 0 ? model_->seconds(shape) : 0;
@@ -241,6 +279,14 @@ double ServingKernels::seconds(const ServedProduct& s) const {
   const DataType type = multiplied_as(s.type);
   // Weights that are widened in the kernel have no table of many rows.
   const bool has_training = weight_bytes(s.type) >= bytes_of(type) || type == DataType::nvfp4;
+  if (!s.casts && s.m < kTrainingRows && is_quantised(type)) {
+    constexpr double kFewColumns = 128;
+    ServedProduct whole = s;
+    whole.casts = true;
+    const ServedProduct narrow{s.type, s.m, kFewColumns, s.k}, plain{WeightType::bf16, s.m, kFewColumns, s.k};
+    const double cast = std::max(0.0, seconds(narrow) - seconds(plain));
+    return std::max(seconds(whole) - cast, product::kFamily.roofline(model_->facts, shape.work));
+  }
   if (s.m <= kFewRows || !has_training) return model_->seconds(shape);
   Gemm many;
   many.dtype = type;
@@ -248,7 +294,7 @@ double ServingKernels::seconds(const ServedProduct& s) const {
   many.m = whole(std::max(s.m, kTrainingRows));
   many.n = whole(s.n);
   many.k = whole(s.k);
-  many.cast_input = is_quantised(type);
+  many.cast_input = is_quantised(type) && s.casts;
   const double trained = sim::to_seconds(device_.gemm(many));
   if (s.m >= kTrainingRows) return trained;
   ServedProduct few = s;
@@ -258,7 +304,10 @@ double ServingKernels::seconds(const ServedProduct& s) const {
 }
 
 double ServingKernels::seconds(const ServedMixture& s) const {
-  const Asked shape = asked(s);
+  Asked shape = asked(s);
+  // A device or type that has no such kernels takes the others.
+  if (s.kernels == ExpertKernels::least_latency && !model_->fitted[shape.family][shape.variant])
+    shape.variant = static_cast<std::size_t>(s.type);
   return s.tokens * s.hidden * s.ffn * s.top_k > 0 ? model_->seconds(shape) : 0;
 }
 

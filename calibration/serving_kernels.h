@@ -68,11 +68,22 @@ struct PrefillAttention {
   bool fp8 = false;  // multiplied in fp8
 };
 
-/// C[m,n] = A[m,k] W[k,n] with activations in 16 bit at either end; their cast is part of it.
+/// C[m,n] = A[m,k] W[k,n] with activations in 16 bit at either end; their cast is part of it. Without it the product of
+/// few rows takes less by what one of few columns takes more than in 16 bits: there nothing but the cast tells them
+/// apart.
 struct ServedProduct {
   WeightType type = WeightType::bf16;
   double m = 1, n = 1, k = 1;
+  bool casts = true;  // whether it casts its activations itself
 };
+
+/// How tokens come to experts where no power law says it: in turn, as benchmarks deal them out; or each choice by
+/// chance, as a trained router's choices come out that keeps its experts busy in the mean.
+enum class Dealt : std::uint8_t { in_turn, by_chance };
+
+/// TensorRT-LLM has two sets of kernels for experts: grouped products (CUTLASS), and those for the least latency
+/// (trtllm-gen, `moe_config.backend: TRTLLM`), which other engines take from FlashInfer as their only ones.
+enum class ExpertKernels : std::uint8_t { grouped, least_latency };
 
 /// Experts of one rank with their activation, after the choice and ahead of the sum over ranks.
 struct ServedMixture {
@@ -82,10 +93,13 @@ struct ServedMixture {
   double top_k = 1, experts = 1;
   double ranks = 1;  // that experts (and slots) are dealt out to
   double slots = 0;  // copies of experts on all ranks; 0: one of each
-  double alpha = 0;  // exponent of the routing's power law (routing.h); 0: balanced
+  double alpha = 0;  // exponent of the routing's power law (routing.h); 0: as `dealt`
   bool gated = true;
+  Dealt dealt = Dealt::in_turn;
+  ExpertKernels kernels = ExpertKernels::grouped;  // of gated experts
 };
-/// What decides the time: experts of the rank that have tokens, and their rows, in the mean over draws.
+/// What decides the time: experts of the rank that have tokens, and their rows, in the mean over draws; by chance those
+/// of the fullest rank.
 struct MixtureLoad {
   double activated = 0, rows = 0;
 };
@@ -130,6 +144,11 @@ class ServingKernels {
   double seconds(const LatentBlock& shape) const;
   double seconds(const ServedAllReduce& shape) const;
   double seconds(const LowLatencyExchange& shape) const;
+
+  /// Whether products of that type have numbers of their own.
+  bool has_products(WeightType type) const;
+  /// The same but for products of a type, which are another engine's on the same device.
+  ServingKernels with_products_of(const ServingKernels& other, WeightType type) const;
 
   const DeviceProfile& device() const { return device_; }
   Engine engine() const { return engine_; }

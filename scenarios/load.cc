@@ -33,12 +33,12 @@ void note_changes(Job& job, const Shelf& shelf, const Settings& reference, const
 
 /// A step is trained, and nothing of it served.
 void refuse_serving(const Settings& document) {
-  for (const char* key : {"serving", "traffic"})
+  for (const char* key : {"serving", "traffic", "workload"})
     if (const Settings* section = given(&document, key); section != nullptr)
       section->fail("says how a model is served, which orrery serving runs, expected a training step");
   const Settings* precision = given(&document, "precision");
   if (precision == nullptr || !precision->is_mapping()) return;
-  for (const char* key : {"weights", "experts", "kv_cache"})
+  for (const char* key : {"weights", "attention", "experts", "kv_cache"})
     if (const Settings* type = given(precision, key); type != nullptr)
       type->fail("is of a model that is served, expected matmul, activations, gradients or parameters");
 }

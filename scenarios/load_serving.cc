@@ -32,7 +32,7 @@ void load_served_precision(const Settings& document, ServingScenario& s) {
   const Settings* section = given(&document, "precision");
   workloads::ServedPrecision& precision = s.replica.precision;
   if (section != nullptr && section->is_scalar()) {
-    precision.weights = precision.experts = type_of(*section);
+    precision.weights = precision.attention = precision.experts = type_of(*section);
     return;
   }
   for (const char* key : {"matmul", "gradients", "parameters"}) {
@@ -43,6 +43,8 @@ void load_served_precision(const Settings& document, ServingScenario& s) {
   const Settings* weights = given(section, "weights");
   if (weights == nullptr) assumed(s, "precision.weights", "bf16", "as models are published");
   precision.weights = weights != nullptr ? type_of(*weights) : WeightType::bf16;
+  const Settings* attention = given(section, "attention");
+  precision.attention = attention != nullptr ? type_of(*attention) : precision.weights;
   const Settings* experts = given(section, "experts");
   precision.experts = experts != nullptr ? type_of(*experts) : precision.weights;
   const Settings* cache = given(section, "kv_cache");
@@ -62,10 +64,9 @@ void check_layout(const Settings& pool, const ServingScenario& s) {
   if (model.attention.kv_heads % layout.tensor != 0 && layout.tensor % model.attention.kv_heads != 0)
     refuse("tensor", fmt::format("got {}, expected a divisor or a multiple of the model's {} heads of keys",
                                  layout.tensor, model.attention.kv_heads));
-  if (layout.tensor > s.machine.gpus_per_node)
-    refuse("tensor", fmt::format("got {}, expected at most the {} GPUs of a node: all-reduces between nodes are not "
-                                 "modelled where a model is served",
-                                 layout.tensor, s.machine.gpus_per_node));
+  if (layout.tensor > s.machine.gpus_per_node && layout.tensor % s.machine.gpus_per_node != 0)
+    refuse("tensor", fmt::format("got {}, expected at most the {} GPUs of a node or a multiple of them", layout.tensor,
+                                 s.machine.gpus_per_node));
   if (layout.pipeline > model.layers)
     refuse("pipeline", fmt::format("got {}, expected at most the model's {} layers", layout.pipeline, model.layers));
   if (layout.stage_gpus() % layout.expert != 0)
@@ -273,13 +274,52 @@ void load_traffic(const Settings& document, ServingScenario& s) {
   check_count(section, traffic);
 }
 
+/// The iteration that `workload` asks for, of the traffic's mean lengths where it does not say its own.
+void load_workload(const Settings& document, ServingScenario& s) {
+  const Settings* section = given(&document, "workload");
+  if (section == nullptr) return;
+  const std::vector<std::string> kinds{"prefill", "decode"};
+  const bool scalar = section->is_scalar();
+  ServedWorkload& work = s.workload.emplace();
+  work.decodes = (scalar ? section->as_choice(kinds) : section->get_choice("kind", "decode", kinds)) == "decode";
+  const Settings* own = scalar ? nullptr : section;
+  const auto whole = [](double tokens) { return std::max<std::int64_t>(1, std::llround(tokens)); };
+  const double input = static_cast<double>(s.traffic.prefix.tokens) + s.traffic.input.mean,
+               output = s.traffic.output.mean;
+  const std::int64_t under_way = s.traffic.concurrency > 0 ? (s.traffic.concurrency + s.replicas - 1) / s.replicas
+                                                           : std::min<std::int64_t>(64, s.limits.max_sequences);
+  const auto taken = [&](const char* key, std::int64_t fallback) {
+    if (given(own, key) == nullptr)
+      assumed(s, fmt::format("workload.{}", key), std::to_string(fallback), "of the traffic");
+    return integer(own, key, fallback);
+  };
+  work.sequences = taken("sequences", work.decodes ? under_way : 1);
+  work.tokens = work.decodes ? integer(own, "tokens", 1) : taken("tokens", whole(input));
+  work.cached = work.decodes ? taken("cached", whole(input + output / 2)) : integer(own, "cached", 0);
+  if (work.decodes && work.tokens != 1)
+    section->at("tokens").fail("is of prompts, expected 1: a sequence that decodes computes one token");
+  if (work.decodes && work.cached < 1) section->at("cached").fail("is 0, expected a prompt that is decoded behind");
+  constexpr double kMost = 1e9;
+  const double keys = static_cast<double>(work.sequences) * static_cast<double>(work.cached + work.tokens);
+  if (keys > kMost)
+    section->fail(fmt::format("comes to {:.3g} tokens, expected at most {:.3g} in an iteration", keys, kMost));
+}
+
 }  // namespace
 
 calibration::ServingKernels kernels_of(const calibration::DeviceProfile& device, calibration::Engine engine) {
   const std::vector<std::string> names = shipped("serving");
   if (std::find(names.begin(), names.end(), device.name()) == names.end()) return {device, engine};
   const Settings document = resolve(shelf_of("serving"), Settings::scalar(device.name(), {})).document;
-  return {device, engine, &document};
+  const calibration::ServingKernels kernels{device, engine, &document};
+  if (engine != calibration::Engine::vllm) return kernels;
+  // vLLM multiplies blocks of fp8 with DeepGEMM, as others do. Its own table has the casts ahead as eager operations of
+  // PyTorch, 55 us on Hopper and 155 us on Blackwell whatever the size, which the engine compiles into a kernel.
+  for (const calibration::Engine other : {calibration::Engine::sglang, calibration::Engine::trtllm}) {
+    const calibration::ServingKernels theirs{device, other, &document};
+    if (theirs.has_products(WeightType::fp8_block)) return kernels.with_products_of(theirs, WeightType::fp8_block);
+  }
+  return kernels;
 }
 
 calibration::ServingEngine load_engine(const Settings& reference) {
@@ -316,9 +356,15 @@ ServingScenario load_serving(const Settings& document) {
   s.power = job.power;
   s.replica.model = job.model;
   s.replica.gpus_per_node = job.machine.gpus_per_node;
+  if (const topology::FabricSpec& fabric = job.machine.fabric; job.machine.gpus > job.machine.gpus_per_node) {
+    const double nics = static_cast<double>(fabric.nics) / static_cast<double>(job.machine.gpus_per_node);
+    s.replica.nic_rate = nics * fabric.nic_rate.value() * fabric.efficiency;
+    s.replica.nic_latency = sim::to_seconds(fabric.message.latency) + 3 * sim::to_seconds(fabric.switches.latency);
+  }
   load_served_precision(document, s);
   load_pool(document, s);
   load_traffic(document, s);
+  load_workload(document, s);
   if (const Settings* cost = given(&document, "cost"); cost != nullptr)
     s.price_per_gpu_hour_usd = number(cost, "price_per_gpu_hour_usd", 0);
   s.assumptions.insert(s.assumptions.begin(), job.assumptions.begin(), job.assumptions.end());

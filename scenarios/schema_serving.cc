@@ -15,6 +15,8 @@ constexpr const char* kByEngine = "the default of the engine";
 Rows precision_rows() {
   return {
       {"precision.weights", "choice", "", "bf16", served_type_names(), "Of linear layers, where a model is served."},
+      {"precision.attention", "choice", "", "precision.weights", served_type_names(),
+       "Of projections into and out of attention, likewise."},
       {"precision.experts", "choice", "", "precision.weights", served_type_names(), "Of routed experts, likewise."},
       {"precision.kv_cache", "choice", "", "bf16", {"bf16", "fp8"}, "Keys and values that are cached."},
   };
@@ -117,6 +119,29 @@ void add_length(Rows& rows, const std::string& path, const char* what) {
 
 Rows traffic_rows() {
   Rows rows{
+      {"workload", "choice", "", "-", {"prefill", "decode"}, "One iteration of a served model, for orrery run."},
+      {"workload.kind", "choice", "", "decode", {"prefill", "decode"}, "Sequences that decode, or prompts."},
+      {"workload.sequences",
+       "integer",
+       "sequences",
+       "decode: those under way; prefill: 1",
+       {},
+       "In the iteration.",
+       {"1", "1000000"}},
+      {"workload.tokens",
+       "integer",
+       "tokens",
+       "prefill: traffic.input; decode: 1",
+       {},
+       "Computed of each.",
+       {"1", "100000000"}},
+      {"workload.cached",
+       "integer",
+       "tokens",
+       "decode: traffic.input and half of traffic.output; prefill: 0",
+       {},
+       "Of each in the cache ahead of those.",
+       {"0", "100000000"}},
       {"traffic", "mapping", "", "-", {}, "Requests that come: a trace, an open loop or a closed one."},
       {"traffic.trace",
        "text",

@@ -20,6 +20,12 @@ struct Slo {
   bool any() const { return ttft_s > 0 || tpot_s > 0; }
 };
 
+/// One iteration to look at: a batch that decodes, or prompts.
+struct ServedWorkload {
+  bool decodes = true;
+  std::int64_t sequences = 1, tokens = 1, cached = 0;  // of each its fresh tokens, and those in the cache
+};
+
 struct ServingScenario {
   std::string id, description;
   workloads::Machine machine;
@@ -37,6 +43,7 @@ struct ServingScenario {
   std::optional<std::int64_t> most_requests;  // of a trace
   double time_scale = 1;                      // gaps of a trace over what they were
   serving::Traffic traffic;
+  std::optional<ServedWorkload> workload;  // where one iteration is asked for
   std::vector<std::string> assumptions;
 };
 

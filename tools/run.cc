@@ -27,6 +27,7 @@
 #include "tools/report/run_page.h"
 #include "tools/report/text.h"
 #include "tools/report/trace.h"
+#include "tools/study/served_iteration.h"
 #include "workloads/step/step.h"
 
 namespace orrery::tools {
@@ -130,9 +131,30 @@ sim::Settings document_of(RunOptions& options) {
   return document;
 }
 
+/// One iteration of a served model, in place of a training step.
+int run_iteration(const RunOptions& options, const sim::Settings& document) {
+  for (const auto& [flag, is_given] :
+       {std::pair("--report", !options.report.empty()), std::pair("--explain", options.explain),
+        std::pair("--advise", options.advise), std::pair("--formulas", options.formulas),
+        std::pair("--ecmp-seeds", options.ecmp_seeds > 0), std::pair("--trace-ranks", !options.trace.ranks.empty()),
+        std::pair("--trace-window", !options.trace.window.empty())})
+    if (is_given) throw sim::UserError(fmt::format("{}: is of a training step, expected none with workload", flag));
+  const IterationStudy study = study_iteration(scenarios::load_serving(document));
+  if (!options.trace.file.empty())
+    write_output(options.trace.file, compressed_by_name(options.trace.file, [&](std::ostream& out) {
+                   trace_iteration(out, study, trace_form(options.trace.file));
+                 }));
+  if (!options.json.empty())
+    write_output(options.json, [&](std::ostream& out) { write_json(out, iteration_json(study)); });
+  if (options.json != "-" && options.trace.file != "-") write_iteration(std::cout, study);
+  return options.require_fit && study.memory.blocks < 1 ? kUnmet : kDone;
+}
+
 int run(RunOptions& options) {
   const TraceWindow window = check_outputs(options);
   const sim::Settings document = document_of(options);
+  if (document.is_mapping() && document.find("serving") != nullptr && document.find("workload") != nullptr)
+    return run_iteration(options, document);
   const scenarios::Scenario scenario = scenarios::load_scenario(document);
   workloads::StepOptions step;
   step.full = step.whole_passes = options.ranks == "full";

@@ -26,7 +26,11 @@ int serving_command(const ServingFlags& options) {
   for (const std::string& file : {options.json, options.requests, options.timeline}) check_writable(file);
   check_report(options.report);
   const sim::Settings document = scenarios::read_scenario(options.scenario, options.sets);
-  const ServingStudy study = study_serving(scenarios::load_serving(document));
+  const scenarios::ServingScenario scenario = scenarios::load_serving(document);
+  if (scenario.workload)
+    document.at("workload")
+        .fail("is one iteration, which orrery run looks at; expected none where requests are served");
+  const ServingStudy study = study_serving(scenario);
   if (!options.json.empty())
     write_output(options.json, [&](std::ostream& out) { write_json(out, serving_json(study)); });
   if (!options.report.empty())

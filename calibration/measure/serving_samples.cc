@@ -166,8 +166,7 @@ double exponent_of(const Line& line) {
 void read_mixture(const Line& line, ServingSamples& out) {
   const auto type = weight_type(line, "dtype");
   const std::string_view kernel = line.text("kernel");
-  // TensorRT-LLM takes its kernels for the least latency only where it is asked to.
-  if (!type || kernel.find("min_latency") != std::string_view::npos || line.has("slots")) {
+  if (!type || line.has("slots")) {
     ++out.left_out;
     return;
   }
@@ -184,6 +183,7 @@ void read_mixture(const Line& line, ServingSamples& out) {
   // NVIDIA's Nemotron 3 have a squared ReLU and no gate.
   x.gated = kernel.find("nongated") == std::string_view::npos && !(x.top_k == 22 && x.experts == 512) &&
             !(x.hidden == 2688 && ffn == 1856);
+  if (x.gated && kernel.find("min_latency") != std::string_view::npos) x.kernels = ExpertKernels::least_latency;
   add(line, out, asked(x), engine_of(line), seconds_of(line));
 }
 

@@ -145,6 +145,72 @@ TEST_CASE("load of a mixture's rank") {
   CHECK(shared.rows == 8);
 }
 
+TEST_CASE("experts by chance: what drawing every token's choices comes to, of the fullest rank") {
+  // A token's choices are top_k different experts; draws by a generator of their own.
+  for (const auto& [tokens, top_k, experts, ranks] :
+       {std::tuple(1, 8, 256, 1), std::tuple(32, 8, 256, 1), std::tuple(32, 8, 256, 8), std::tuple(200, 4, 128, 4),
+        std::tuple(16, 2, 8, 2)}) {
+    constexpr int kDraws = 400;
+    std::uint64_t state = 88172645463325252u;
+    const auto next = [&](int below) {
+      state ^= state << 13;
+      state ^= state >> 7;
+      state ^= state << 17;
+      return static_cast<int>(state % static_cast<std::uint64_t>(below));
+    };
+    double activated = 0, rows = 0;
+    for (int draw = 0; draw < kDraws; ++draw) {
+      std::vector<int> taken(static_cast<std::size_t>(experts), 0);
+      for (int t = 0; t < tokens; ++t) {
+        std::vector<int> own;
+        while (static_cast<int>(own.size()) < top_k) {
+          const int e = next(experts);
+          if (std::find(own.begin(), own.end(), e) == own.end()) own.push_back(e);
+        }
+        for (const int e : own) ++taken[static_cast<std::size_t>(e)];
+      }
+      double most_rows = 0, most_activated = 0;
+      for (int r = 0; r < ranks; ++r) {
+        double here = 0, active = 0;
+        for (int e = r * experts / ranks; e < (r + 1) * experts / ranks; ++e) {
+          here += taken[static_cast<std::size_t>(e)];
+          active += taken[static_cast<std::size_t>(e)] > 0 ? 1 : 0;
+        }
+        most_rows = std::max(most_rows, here);
+        most_activated = std::max(most_activated, active);
+      }
+      rows += most_rows / kDraws;
+      activated += most_activated / kDraws;
+    }
+    ServedMixture m{WeightType::bf16,
+                    static_cast<double>(tokens),
+                    1024,
+                    512,
+                    static_cast<double>(top_k),
+                    static_cast<double>(experts),
+                    static_cast<double>(ranks)};
+    m.dealt = Dealt::by_chance;
+    const MixtureLoad load = load_of(m);
+    INFO(tokens << " tokens, " << top_k << " of " << experts << " on " << ranks);
+    CHECK(load.rows == Approx(rows).epsilon(0.05));
+    CHECK(load.activated == Approx(activated).epsilon(0.05));
+  }
+}
+
+TEST_CASE("a product whose activations come cast takes no longer, and no less than its bytes") {
+  each_engine([](const ServingKernels& kernels) {
+    for (const WeightType type : {WeightType::bf16, WeightType::fp8, WeightType::nvfp4})
+      for (const double m : {1., 16., 256., 512., 800., 2048.}) {
+        const double with = kernels.seconds(ServedProduct{type, m, 4096, 8192, true}),
+                     without = kernels.seconds(ServedProduct{type, m, 4096, 8192, false});
+        INFO(name_of(type) << ", " << m << " rows");
+        CHECK(without <= with);
+        CHECK(without >= 4096 * 8192 * weight_bytes(type) / bandwidth(kernels));
+        if (type == WeightType::bf16) CHECK(without == with);
+      }
+  });
+}
+
 TEST_CASE("a fit of an engine's kernel finds the parameters that samples were made with") {
   const ServingFamily& family = decode::kFamily;
   const ServingFacts facts = facts_of(profile("h100-sxm-80gb"));

@@ -482,6 +482,8 @@ TEST_CASE("no key of the schema is missing from the walk") {
                                            "extra.",            // changes nothing (load_test.cc)
                                            "serving.",          // requests (tests/serving/inputs_test.cc)
                                            "traffic.",          // likewise
+                                           "workload",          // likewise
+                                           "precision.attention",
                                            "precision.weights",
                                            "precision.experts",
                                            "precision.kv_cache",

@@ -32,20 +32,23 @@ class Engine {
     const bool closed = trace_.concurrency > 0;
     const auto take = [&](Time at) {
       served_[next].arrival = at;
-      waiting_.push_back({next, trace_.requests[next].input});
+      coming_.push_back(next);
       ++next;
     };
-    if (closed) {
-      while (next < served_.size() && static_cast<std::int64_t>(next) < trace_.concurrency) take(0);
-    }
+    while (next < served_.size() && (!closed || static_cast<std::int64_t>(next) < trace_.concurrency))
+      take(closed ? 0 : trace_.requests[next].arrival);
     for (;;) {
-      while (!closed && next < served_.size() && trace_.requests[next].arrival <= now_)
-        take(trace_.requests[next].arrival);
-      if (waiting_.empty() && running_.empty()) {
-        if (closed || next == served_.size()) break;
-        now_ = trace_.requests[next].arrival;
-        continue;
+      const auto seen = [&] { return served_[coming_.front()].arrival + limits_.front; };
+      const bool idle = waiting_.empty() && running_.empty();
+      if (idle && coming_.empty()) break;
+      if (idle) now_ = std::max(now_, seen());
+      // A plan that was made while the last iteration ran knows what had been seen when that began.
+      const Time known = limits_.ahead && !idle ? began_ : now_;
+      while (!coming_.empty() && seen() <= known) {
+        waiting_.push_back({coming_.front(), trace_.requests[coming_.front()].input});
+        coming_.pop_front();
       }
+      began_ = now_;
       const std::size_t ended = iterate();
       for (std::size_t i = 0; closed && i < ended && next < served_.size(); ++i) take(now_);
     }
@@ -170,9 +173,10 @@ class Engine {
   const serving::Limits& limits_;
   serving::StepTimes& times_;
   std::vector<Served> served_;
+  std::deque<std::size_t> coming_;
   std::deque<Running> waiting_;
   std::vector<Running> running_;
-  Time now_ = 0;
+  Time now_ = 0, began_ = 0;
 };
 
 }  // namespace

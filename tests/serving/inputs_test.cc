@@ -96,6 +96,7 @@ TEST_CASE("every key of serving and traffic moves what comes out", "[serving]") 
     CHECK(answer(std::string(kBase) + kOpen, {one}) != answer(std::string(kBase) + kOpen, {pools + "replicas: 1}]"}));
   }
   const std::vector<Input> inputs{{"precision.weights=fp8"},
+                                  {"precision.attention=fp8"},
                                   {"precision.experts=fp8"},
                                   {"precision.kv_cache=fp8"},
                                   {"serving.router=least_loaded"},
@@ -149,11 +150,36 @@ TEST_CASE("every key of serving and traffic moves what comes out", "[serving]") 
     walked.insert(key);
   for (const scenarios::Key& key : scenarios::schema()) {
     const bool here = key.path.starts_with("serving") || key.path.starts_with("traffic") ||
-                      key.path == "precision.weights" || key.path == "precision.experts" ||
-                      key.path == "precision.kv_cache";
+                      key.path == "precision.attention" || key.path == "precision.weights" ||
+                      key.path == "precision.experts" || key.path == "precision.kv_cache";
     INFO(key.path);
     if (here) CHECK(walked.contains(key.path));
   }
+}
+
+TEST_CASE("every key of an iteration that is looked at moves it; what is not given is the traffic's", "[serving]") {
+  const auto asked = [](const std::string& work) {
+    return *scenarios::load_serving(
+                scenarios::parse_yaml(std::string(kBase) + kClosed + "workload: " + work + "\n", "t.yaml"))
+                .workload;
+  };
+  // Four replicas of two GPUs share 24 sequences; prompts of 300 tokens, answers of 40.
+  const scenarios::ServedWorkload decode = asked("decode"), prefill = asked("prefill");
+  CHECK(decode.decodes);
+  CHECK(decode.sequences == 6);
+  CHECK(decode.tokens == 1);
+  CHECK(decode.cached == 320);
+  CHECK_FALSE(prefill.decodes);
+  CHECK(prefill.sequences == 1);
+  CHECK(prefill.tokens == 300);
+  CHECK(prefill.cached == 0);
+  const scenarios::ServedWorkload own = asked("{kind: prefill, sequences: 3, tokens: 50, cached: 70}");
+  CHECK(std::tuple(own.decodes, own.sequences, own.tokens, own.cached) == std::tuple(false, 3, 50, 70));
+  CHECK_THROWS_WITH(asked("{kind: decode, tokens: 2}"), ContainsSubstring("expected 1"));
+  CHECK_THROWS_WITH(asked("{kind: decode, cached: 0}"), ContainsSubstring("expected a prompt"));
+  CHECK_THROWS_WITH(asked("{kind: prefill, sequences: 1000000, tokens: 100000}"),
+                    ContainsSubstring("expected at most"));
+  CHECK_THROWS_WITH(asked("train"), ContainsSubstring("decode"));
 }
 
 TEST_CASE("what cannot be served is refused with its place and a reason", "[serving]") {

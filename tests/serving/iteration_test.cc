@@ -54,6 +54,59 @@ TEST_CASE("tabulated iterations are within 1 % of the kernels at random batches"
   }
 }
 
+TEST_CASE("an iteration is the sum of its parts, and of each part a data sheet allows no less", "[serving]") {
+  for (const auto& [model, layout] :
+       {std::pair("llama3.1-70b", "{tensor: 4}"), std::pair("gemma2-27b", "{tensor: 2, pipeline: 2}"),
+        std::pair("mixtral-8x7b", "{tensor: 4, expert: 2}"), std::pair("llama3.1-70b", "{tensor: 8}"),
+        std::pair("deepseek-v2-lite", "{tensor: 1, attention_data: 4, expert: 4}")}) {
+    const auto s = scenario_of(model, layout);
+    const IterationTimes times = times_of(s);
+    INFO(model << " " << layout);
+    for (const PassTokens& tokens : {PassTokens{{{3, 1, 900}}, 3}, PassTokens{{{100, 1, 4000}}, 100},
+                                     PassTokens{{{1, 3000, 0}}, 1}, PassTokens{{{40, 1, 500}, {1, 700, 300}}, 41}}) {
+      double sum = 0;
+      for (const PartOfIteration& part : times.parts(tokens)) {
+        sum += part.times * part.seconds;
+        CHECK(part.seconds > 0);
+      }
+      CHECK(sum == Approx(times.seconds(tokens)).epsilon(1e-9));
+    }
+  }
+}
+
+TEST_CASE("shared experts beside the routed ones hide behind them, and no longer than those take", "[serving]") {
+  auto s = scenario_of("deepseek-v2-lite", "{tensor: 1}");
+  const auto with = [&](calibration::SharedExperts shared, std::int64_t sequences) {
+    s.replica.engine.habits.shared = shared;
+    return times_of(s).seconds({{{sequences, 1, 500}}, sequences});
+  };
+  double routed = 0, shared = 0;
+  s.replica.engine.habits.shared = calibration::SharedExperts::in_line;
+  for (const PartOfIteration& part : times_of(s).parts({{{4, 1, 500}}, 4})) {
+    if (part.name == "experts" || part.name == "router") routed += part.times * part.seconds;
+    if (part.name.starts_with("shared")) shared += part.times * part.seconds;
+  }
+  const double apart = with(calibration::SharedExperts::in_line, 4),
+               beside = with(calibration::SharedExperts::beside, 4);
+  CHECK(beside < apart);
+  CHECK(beside >= apart - std::min(routed, shared));
+  // Beyond the largest captured size nothing runs beside anything.
+  const std::int64_t many = s.replica.engine.largest_graph() + 1;
+  CHECK(with(calibration::SharedExperts::beside, many) == with(calibration::SharedExperts::in_line, many));
+}
+
+TEST_CASE("a tensor group over two nodes sums up between them at the rate of its NICs", "[serving]") {
+  const auto at = [](double nic_rate) {
+    auto s = scenario_of("llama3.1-70b", "{tensor: 8}");
+    s.replica.gpus_per_node = 4;
+    s.replica.nic_rate = nic_rate;
+    return times_of(s).seconds({{{64, 1, 1000}}, 64});
+  };
+  // 64 rows of 8192 elements of 2 bytes, twice a layer and 80 layers; each of 4 GPUs sends a quarter there and back.
+  const double bytes = 2 * 80 * 64 * 8192 * 2 / 4.0;
+  CHECK(at(1e9) - at(2e9) == Approx(bytes / 2e9).epsilon(1e-6));
+}
+
 TEST_CASE("segments meet: an iteration's time has no jumps beyond rounding", "[serving]") {
   IterationTimes times = times_of(scenario_of("llama3.1-70b", "{tensor: 4}"));
   for (const std::int64_t sequences : {1, 3, 64}) {

@@ -62,6 +62,11 @@ TEST_CASE("closed sums are the token-by-token run to the picosecond", "[serving]
       {"all at once", {32, 512, 120, 16, true, false, vllm}, 0, 0},
       {"closed loop", {256, 1024, 100'000, 16, true, false, vllm}, 0, 24},
       {"closed loop without room", {256, 256, 64, 16, true, false, vllm}, 0, 24},
+      {"plans made ahead", {256, 512, 100'000, 16, true, false, vllm, 0, true}, 40'000'000, 0},
+      {"a front end", {256, 512, 100'000, 16, true, false, vllm, 35'000'003, false}, 40'000'000, 0},
+      {"both, few sequences", {9, 512, 100'000, 16, true, false, vllm, 35'000'003, true}, 40'000'000, 0},
+      {"both, closed loop", {256, 512, 100'000, 16, true, false, vllm, 70'000'001, true}, 0, 24},
+      {"both, a cache that runs out", {64, 512, 60, 16, true, false, vllm, 35'000'003, true}, 20'000'000, 0},
   };
   for (const Case& c : cases) {
     for (std::uint64_t seed = 1; seed <= 6; ++seed) {
@@ -101,6 +106,19 @@ TEST_CASE("one request alone is its prompt and then a step for each further toke
     INFO(policy->name);
     CHECK(outcome.requests[0].first == 5 + prefill);
     CHECK(outcome.requests[0].last == 5 + prefill + decode);
+  }
+}
+
+TEST_CASE("a front end delays a lone request by itself, a plan made ahead not at all", "[serving]") {
+  for (const bool ahead : {false, true}) {
+    Trace trace;
+    trace.requests.push_back({5, 700, 90, 0, 0});
+    ToyTimes times;
+    const Outcome outcome =
+        serve(trace, one({8, 4096, 1000, 16, true, false, find_batching("vllm-v1"), 3'000'000, ahead}), times);
+    const Piece piece{700, 0};
+    CHECK(outcome.requests[0].begun == 5 + 3'000'000);
+    CHECK(outcome.requests[0].first == 5 + 3'000'000 + times.mixed({0, 0, {&piece, 1}, 1}));
   }
 }
 

@@ -168,7 +168,9 @@ ServingStudy study_serving(const scenarios::ServingScenario& scenario) {
                   scenario.limits.block_tokens,
                   scenario.chunked_prefill,
                   scenario.prefix_caching,
-                  scenario.batching};
+                  scenario.batching,
+                  static_cast<serving::Time>(scenario.replica.engine.host.request * kPicoseconds),
+                  scenario.replica.engine.host.plans == calibration::Plans::ahead};
   if (study.trace.different > 0 && study.trace.content_tokens % scenario.limits.block_tokens != 0) {
     fleet.limits.prefix_caching = false;
     study.scenario.assumptions.push_back(

@@ -30,7 +30,9 @@ struct NameHere {
 };
 
 /// Names of models as the tables have them.
-constexpr std::array<NameHere, 33> kModels{{{"Llama-3.1-8B", "llama3.1-8b"},
+constexpr std::array<NameHere, 35> kModels{{{"MiniMax-M2.5", "minimax-m2"},
+                                            {"llama2-70b", "llama2-70b"},
+                                            {"Llama-3.1-8B", "llama3.1-8b"},
                                             {"Llama-3.1-70B", "llama3.1-70b"},
                                             {"Llama-3.1-405B", "llama3.1-405b"},
                                             {"Llama-3-70B", "llama3-70b"},
@@ -89,6 +91,29 @@ constexpr std::array<NameHere, 10> kTypes{{{"bf16", "bf16"},
 constexpr std::array<NameHere, 3> kEngineOf{
     {{"vllm", "vllm-0.15"}, {"sglang", "sglang-0.5"}, {"trtllm", "trtllm-1.0"}}};
 
+/// What a published checkpoint that a table calls by a short name has: types of projections of attention, of other
+/// linear layers, of routed experts. Others are of one type throughout.
+struct Checkpoint {
+  std::string_view model, label, attention, weights, experts, experts_on_blackwell;
+};
+constexpr std::array<Checkpoint, 9> kCheckpoints{{
+    // deepseek-ai/DeepSeek-R1, config.json, quantization_config: blocks of 128 x 128.
+    {"DeepSeek-R1", "fp8", "fp8-block", "fp8-block", "fp8-block", "fp8-block"},
+    // nvidia/DeepSeek-R1-0528-NVFP4: linear layers of MLPs and experts.
+    {"DeepSeek-R1", "fp4", "bf16", "nvfp4", "nvfp4", "nvfp4"},
+    // moonshotai/Kimi-K2.5 and nvidia/Kimi-K2.5-NVFP4: routed experts alone.
+    {"Kimi-K2.5", "int4", "bf16", "bf16", "int4", "int4"},
+    {"Kimi-K2.5", "fp4", "bf16", "bf16", "nvfp4", "nvfp4"},
+    // openai/gpt-oss: experts in MXFP4; activations of 8 bits where matrix units take them.
+    {"gpt-oss-120b", "fp4", "bf16", "bf16", "mxfp4", "mxfp4-fp8"},
+    {"gpt-oss-120b", "fp8", "bf16", "bf16", "mxfp4", "mxfp4-fp8"},
+    // Qwen/Qwen3-235B-A22B-FP8 and MiniMaxAI/MiniMax-M2.5: blocks.
+    {"Qwen3-235B-A22B", "fp8", "fp8-block", "fp8-block", "fp8-block", "fp8-block"},
+    {"MiniMax-M2.5", "fp8", "fp8-block", "fp8-block", "fp8-block", "fp8-block"},
+    // nvidia/MiniMax-M2.5-NVFP4: experts.
+    {"MiniMax-M2.5", "fp4", "bf16", "bf16", "nvfp4", "nvfp4"},
+}};
+
 template <class Names>
 std::string name_here(const Names& names, const std::string& text, const char* what) {
   for (const NameHere& one : names) {
@@ -97,27 +122,40 @@ std::string name_here(const Names& names, const std::string& text, const char* w
   throw sim::UserError(fmt::format("{} '{}' does not ship", what, text));
 }
 
+/// The release that stands for an engine's version; the newest where the table does not say it.
+std::string engine_of(const std::string& engine, const std::string& version) {
+  if (engine == "vllm" && (version.starts_with("0.11.") || version.starts_with("0.12."))) return "vllm-0.12";
+  return name_here(kEngineOf, engine, "the engine");
+}
+
 std::string model_yaml(const std::string& model) {
   return model == "DeepSeek-R1" ? "deepseek-v3" : name_here(kModels, model, "the model");
 }
 
 /// What most rows have in common.
 struct ServedCell {
-  std::string device, engine, model, weights = "bf16", experts, cache = "bf16";
-  std::int64_t gpus = 1, tensor = 1, pipeline = 1, expert = 1, attention_data = 1;
+  std::string device, engine, model, weights = "bf16", attention, experts, cache = "bf16";
+  std::int64_t gpus = 1, replicas = 1, tensor = 1, pipeline = 1, expert = 1, attention_data = 1;
   std::string pool;     // further keys of the pool
   std::string traffic;  // its keys
 };
 
+/// What joins the nodes that so many GPUs take; NVLink where a rack's domain does.
+std::string fabric_of(const std::string& device, std::int64_t gpus) {
+  if (device == "gb200") return gpus > 4 ? ", fabric: nvl72-ndr" : "";
+  if (device == "gb300") return gpus > 4 ? ", fabric: nvl72-xdr" : "";
+  return gpus > 8 ? ", fabric: ndr-rail" : "";
+}
+
 std::string yaml_of(const std::string& id, const ServedCell& c) {
   return fmt::format(
-      "name: {}\ncluster: {{device: {}, gpus: {}{}}}\nmodel: {}\nprecision: {{weights: {}, experts: {}, kv_cache: "
-      "{}}}\n"
-      "software: {}\nserving:\n  pools:\n  - {{replicas: 1, parallelism: {{tensor: {}, pipeline: {}, expert: {}, "
+      "name: {}\ncluster: {{device: {}, gpus: {}{}}}\nmodel: {}\nprecision: {{weights: {}, attention: {}, experts: {}, "
+      "kv_cache: {}}}\n"
+      "software: {}\nserving:\n  pools:\n  - {{replicas: {}, parallelism: {{tensor: {}, pipeline: {}, expert: {}, "
       "attention_data: {}}}{}}}\ntraffic: {{{}}}\n",
-      id, c.device, c.gpus, c.gpus > 8 ? ", fabric: ndr-rail" : "", c.model, c.weights,
-      c.experts.empty() ? c.weights : c.experts, c.cache, c.engine, c.tensor, c.pipeline, c.expert, c.attention_data,
-      c.pool, c.traffic);
+      id, c.device, c.gpus, fabric_of(c.device, c.gpus), c.model, c.weights,
+      c.attention.empty() ? c.weights : c.attention, c.experts.empty() ? c.weights : c.experts, c.cache, c.engine,
+      c.replicas, c.tensor, c.pipeline, c.expert, c.attention_data, c.pool, c.traffic);
 }
 
 std::int64_t whole_at(const TableFile& t, std::size_t row, const char* column, std::int64_t fallback) {
@@ -136,12 +174,19 @@ std::vector<std::string> points_scenarios(const TableFile& t, std::size_t row, S
   if (mode != "agg") throw sim::UserError("prompts and answers apart are not simulated yet");
   ServedCell c;
   c.device = name_here(kDevices, t.text(row, "device"), "the device");
-  c.engine = name_here(kEngineOf, t.text(row, "engine"), "the engine");
+  c.engine = engine_of(t.text(row, "engine"), t.text(row, "version"));
   c.model = model_yaml(t.text(row, "model"));
   const std::string gemm = t.text(row, "gemm_dtype").empty() ? t.text(row, "precision") : t.text(row, "gemm_dtype");
   c.weights = name_here(kTypes, gemm, "the type");
   const std::string moe = t.text(row, "moe_dtype").empty() ? gemm : t.text(row, "moe_dtype");
   c.experts = name_here(kTypes, moe, "the type");
+  const bool blackwell = c.device.starts_with("b") || c.device.starts_with("gb");
+  for (const Checkpoint& checkpoint : kCheckpoints) {
+    if (checkpoint.model != t.text(row, "model") || checkpoint.label != t.text(row, "precision")) continue;
+    c.attention = checkpoint.attention;
+    c.weights = checkpoint.weights;
+    c.experts = blackwell ? checkpoint.experts_on_blackwell : checkpoint.experts;
+  }
   // TensorRT-LLM's checkpoints of 8 and 4 bits say that the cache has 8; other engines' default is the activations'.
   if (t.text(row, "engine") == "trtllm" && c.weights != "bf16") c.cache = "fp8";
   c.tensor = whole_at(t, row, "tp", 1);
@@ -196,11 +241,26 @@ std::vector<std::string> online_scenarios(const TableFile& t, std::size_t row, S
   return scenarios;
 }
 
+/// A rate beyond any engine's.
+constexpr double kAtOnce = 1'000'000;
+
+std::string all_at_once(std::int64_t requests, std::int64_t input, std::int64_t output) {
+  return fmt::format("rate: {}/s, arrivals: constant, requests: {}, input: {}, output: {}", kAtOnce, requests, input,
+                     output);
+}
+
+/// All prompts in one iteration, and then all answers.
+void set_static_batch(ServedCell& c, std::int64_t batch, std::int64_t input, std::int64_t output) {
+  c.pool = fmt::format(", max_sequences: {}, max_batched_tokens: {}", batch, std::max(batch, batch * input));
+  c.traffic = fmt::format("concurrency: {}, requests: {}, input: {}, output: {}", batch, batch, input, output);
+}
+
 std::vector<std::string> offline_scenarios(const TableFile& t, std::size_t row, ServingRow& out) {
   const std::string version = t.text(row, "version");
   out.group = fmt::format("{} {} {}", version, t.text(row, "device"), t.text(row, "model"));
   take_measured(out, t, row, "tokens_per_s_gpu", "tokens_per_s_per_gpu");
-  if (version.find("static batch") != std::string::npos) throw sim::UserError("static batches are not simulated yet");
+  const bool fixed = version.find("static batch") != std::string::npos;
+  if (fixed) take_measured(out, t, row, "ttft_ms", "ttft_ms");
   ServedCell c;
   c.device = name_here(kDevices, t.text(row, "device"), "the device");
   c.engine = "trtllm-1.0";
@@ -212,10 +272,118 @@ std::vector<std::string> offline_scenarios(const TableFile& t, std::size_t row, 
   c.attention_data = whole_at(t, row, "attention_dp", 1);
   c.expert = whole_at(t, row, "ep", 1);
   c.gpus = c.tensor * c.pipeline * c.attention_data;
+  if (fixed) {
+    set_static_batch(c, whole_at(t, row, "batch", 1), whole_at(t, row, "isl", 1), whole_at(t, row, "osl", 1));
+    return {yaml_of(out.id, c)};
+  }
   const auto requests = static_cast<std::int64_t>(t.number(row, "requests").value_or(1000));
-  // All come at once: a rate beyond any engine's.
-  c.traffic = fmt::format("rate: 1000000/s, arrivals: constant, requests: {}, input: {}, output: {}", requests,
-                          whole_at(t, row, "isl", 1), whole_at(t, row, "osl", 1));
+  c.traffic = all_at_once(requests, whole_at(t, row, "isl", 1), whole_at(t, row, "osl", 1));
+  return {yaml_of(out.id, c)};
+}
+
+/// Runs of Splitwise: one batch at a time, prompts and then answers, under the vLLM of its time.
+std::vector<std::string> power_scenarios(const TableFile& t, std::size_t row, ServingRow& out) {
+  out.group = fmt::format("static batch {} {}", t.text(row, "device"), t.text(row, "model"));
+  take_measured(out, t, row, "prompt_ms", "ttft_ms");
+  take_measured(out, t, row, "token_ms", "tpot_ms");
+  ServedCell c;
+  c.device = name_here(kDevices, t.text(row, "device"), "the device");
+  c.engine = "vllm-0.15";
+  c.model = model_yaml(t.text(row, "model"));
+  c.gpus = c.tensor = whole_at(t, row, "tp", 1);
+  set_static_batch(c, whole_at(t, row, "batch", 1), whole_at(t, row, "prompt_tokens", 1),
+                   whole_at(t, row, "output_tokens", 2));
+  return {yaml_of(out.id, c)};
+}
+
+/// AMD's and Oracle's figures of vLLM on Instinct devices.
+std::vector<std::string> amd_scenarios(const TableFile& t, std::size_t row, ServingRow& out) {
+  const std::string kind = t.text(row, "kind");
+  out.group = fmt::format("{} {}", t.text(row, "device"), kind);
+  take_measured(out, t, row, "tokens_per_s", "tokens_per_s");
+  if (t.text(row, "isl").empty()) throw sim::UserError("the source does not state how long prompts and answers are");
+  ServedCell c;
+  c.device = name_here(kDevices, t.text(row, "device"), "the device");
+  c.engine = "vllm-0.15";
+  c.model = model_yaml(t.text(row, "model"));
+  c.weights = name_here(kTypes, t.text(row, "weights"), "the type");
+  c.cache = t.text(row, "kv") == "fp8" ? "fp8" : "bf16";
+  c.gpus = c.tensor = whole_at(t, row, "tp", 1);
+  const std::int64_t input = whole_at(t, row, "isl", 1), output = whole_at(t, row, "osl", 1);
+  if (kind.find("static batch") != std::string::npos) {
+    set_static_batch(c, whole_at(t, row, "batch", 1), input, output);
+    return {yaml_of(out.id, c)};
+  }
+  const std::int64_t sequences = whole_at(t, row, "max_num_seqs", 256);
+  c.pool =
+      fmt::format(", max_sequences: {}, max_batched_tokens: {}", sequences, std::max<std::int64_t>(8192, sequences));
+  c.traffic = all_at_once(whole_at(t, row, "requests", 1000), input, output);
+  return {yaml_of(out.id, c)};
+}
+
+/// What MLPerf's tasks ask: mean tokens of prompts (of answers the row has), requests of an offline run, the longest
+/// answer. Lengths scatter log-normally where answers are not all as long; how far is assumed.
+struct InferenceTask {
+  std::string_view name, model;
+  std::int64_t input, requests, longest;
+  bool fixed_answers;
+};
+constexpr std::array<InferenceTask, 5> kTasks{{{"llama2-70b-99", "llama2-70b", 290, 24576, 1024, false},
+                                               {"llama2-70b-99.9", "llama2-70b", 290, 24576, 1024, false},
+                                               {"llama3.1-405b", "llama3.1-405b", 9400, 8313, 2000, false},
+                                               {"llama3.1-8b", "llama3.1-8b", 780, 13368, 128, true},
+                                               {"deepseek-r1", "deepseek-v3", 800, 4388, 20000, false}}};
+
+/// Layout and limits of a submission.
+ServedCell inference_cell(const TableFile& t, std::size_t row, const InferenceTask& task) {
+  ServedCell c;
+  c.device = name_here(kDevices, t.text(row, "device"), "the device");
+  c.engine = t.text(row, "framework").starts_with("vLLM") ? "vllm-0.15" : "trtllm-1.0";
+  c.model = task.model;
+  c.weights = name_here(kTypes, t.text(row, "weights"), "the type");
+  if (c.model == "deepseek-v3" && c.weights == "nvfp4") c.attention = "bf16";
+  c.cache = t.text(row, "kv").empty() ? "bf16" : t.text(row, "kv");
+  c.tensor = whole_at(t, row, "tp", 1);
+  if (t.text(row, "attention_dp") == "True") std::swap(c.tensor, c.attention_data);
+  c.pipeline = whole_at(t, row, "pp", 1);
+  c.expert = whole_at(t, row, "ep", 1);
+  const std::int64_t each = c.tensor * c.attention_data * c.pipeline;
+  c.replicas = std::max<std::int64_t>(1, whole_at(t, row, "gpus", each) / each);
+  c.gpus = c.replicas * each;
+  const std::int64_t tokens = whole_at(t, row, "max_num_tokens", 8192);
+  c.pool =
+      fmt::format(", max_sequences: {}, max_batched_tokens: {}{}", std::min(tokens, whole_at(t, row, "max_batch", 256)),
+                  tokens, t.text(row, "chunked") == "True" ? ", chunked_prefill: true" : "");
+  return c;
+}
+
+std::vector<std::string> inference_scenarios(const TableFile& t, std::size_t row, ServingRow& out) {
+  const std::string scenario = t.text(row, "scenario"), name = t.text(row, "model");
+  const bool offline = scenario == "Offline";
+  out.group = fmt::format("mlperf {} {} {}", scenario, t.text(row, "device"), name);
+  if (offline) {
+    take_measured(out, t, row, "tokens_per_s", "tokens_per_s");
+  } else {
+    take_measured(out, t, row, "ttft_mean_ms", "ttft_ms");
+    take_measured(out, t, row, "tpot_mean_ms", "tpot_ms");
+  }
+  const auto* task =
+      std::find_if(kTasks.begin(), kTasks.end(), [&](const InferenceTask& one) { return one.name == name; });
+  if (task == kTasks.end()) throw sim::UserError(fmt::format("how long the prompts of {} are is not known", name));
+  if (t.text(row, "tp").empty()) throw sim::UserError("the source does not state its layout");
+  const auto answer = t.number(row, "mean_output_tokens");
+  if (!answer) throw sim::UserError("the source does not state how long answers are");
+  ServedCell c = inference_cell(t, row, *task);
+  constexpr const char* kScatter = "distribution: lognormal, variation: 0.7";
+  const std::string lengths =
+      fmt::format("input: {{mean: {}, {}}}, output: {}", task->input, kScatter,
+                  task->fixed_answers ? fmt::format("{:.0f}", *answer)
+                                      : fmt::format("{{mean: {}, {}, max: {}}}", *answer, kScatter, task->longest));
+  const double rate = offline ? kAtOnce : t.needed(row, "offered_requests_per_s", 0.001);
+  constexpr double kServerSeconds = 120;
+  const std::int64_t requests = offline ? task->requests : std::llround(kServerSeconds * rate) + 1;
+  c.traffic = fmt::format("rate: {}/s, {}requests: {}, {}", rate, offline ? "arrivals: constant, " : "",
+                          std::min(task->requests, requests), lengths);
   return {yaml_of(out.id, c)};
 }
 
@@ -242,10 +410,13 @@ struct TableForm {
   std::string_view column_a, column_b;  // that tell it
   RowReader read;
 };
-constexpr std::array<TableForm, 4> kForms{{{"concurrency", "tpot_ms", points_scenarios},
+constexpr std::array<TableForm, 7> kForms{{{"concurrency", "tpot_ms", points_scenarios},
                                            {"rate_rps", "itl_mean_ms", online_scenarios},
                                            {"tokens_per_s_gpu", "isl", offline_scenarios},
-                                           {"kv_blocks_of_16", "sum_gb", capacity_scenarios}}};
+                                           {"kv_blocks_of_16", "sum_gb", capacity_scenarios},
+                                           {"mean_output_tokens", "offered_requests_per_s", inference_scenarios},
+                                           {"prompt_ms", "token_ms", power_scenarios},
+                                           {"tokens_per_s", "max_num_seqs", amd_scenarios}}};
 
 const TableForm* form_of(const TableFile& table) {
   for (const TableForm& form : kForms) {
@@ -269,6 +440,7 @@ void predict_row(ServingRow& row, const std::vector<std::string>& scenarios) {
                                         {"e2e_ms", 1e3 * study.e2el.mean},
                                         {"ttft_p99_ms", 1e3 * study.ttft.p99},
                                         {"e2e_p99_ms", 1e3 * study.e2el.p99},
+                                        {"tokens_per_s", rate},
                                         {"tokens_per_s_per_gpu", rate / static_cast<double>(study.gpus())},
                                         {"kv_blocks", static_cast<double>(study.blocks)}})
       sums[metric] += n * value;

@@ -13,7 +13,9 @@ constexpr double kServedBytes = 2;  // bytes of an activation
 double as_real(std::int64_t n) { return static_cast<double>(n); }
 
 /// Norm with the residual sum: reads the sum and what is added, writes both.
-RowsOp served_norm(const Model& model) { return {"norm", 4 * kServedBytes * as_real(model.hidden)}; }
+RowsOp served_norm(const Model& model, double tensor) {
+  return {"norm", 4 * kServedBytes * as_real(model.hidden), Rows::all, tensor > 1};
+}
 
 void add_all_reduce(std::vector<ServedOp>& ops, const Model& model, double gpus) {
   if (gpus > 1) ops.push_back(SumOp{gpus, kServedBytes * as_real(model.hidden)});
@@ -23,11 +25,11 @@ void add_served_attention(std::vector<ServedOp>& ops, const Model& model, const 
                           const ServedPrecision& precision, std::int64_t layer) {
   const double tensor = as_real(layout.tensor), hidden = as_real(model.hidden),
                heads = as_real(model.attention.heads) / tensor;
-  ops.push_back(served_norm(model));
+  ops.push_back(served_norm(model, as_real(layout.tensor)));
   const LatentAttention& latent = model.attention.latent;
   if (latent.any()) {
     calibration::LatentBlock block;
-    block.type = precision.weights;
+    block.type = precision.attention;
     block.heads = heads;
     block.hidden = hidden;
     block.q_lora = as_real(latent.q_rank);
@@ -39,13 +41,13 @@ void add_served_attention(std::vector<ServedOp>& ops, const Model& model, const 
     const double queries = heads * as_real(latent.qk_dim());
     const double q = latent.q_rank > 0 ? as_real(latent.q_rank) * (hidden + queries) : hidden * queries;
     const double kv = hidden * (block.kv_lora + block.rope) + block.kv_lora * heads * (block.nope + block.value);
-    const double weights = (q + kv + hidden * heads * block.value) * calibration::weight_bytes(precision.weights);
+    const double weights = (q + kv + hidden * heads * block.value) * calibration::weight_bytes(precision.attention);
     ops.push_back(LatentOp{block, weights});
   } else {
     const double dim = as_real(model.head_dim());
     const double kv_heads = std::max(1.0, as_real(model.attention.kv_heads) / tensor);  // copies where there are fewer
     const double width = (heads + 2 * kv_heads) * dim;
-    ops.push_back(ProductOp{"qkv", precision.weights, width, hidden});
+    ops.push_back(ProductOp{"qkv", precision.attention, width, hidden});
     if (model.attention.qk_norm) ops.push_back(RowsOp{"qk norm", 2 * kServedBytes * (heads + kv_heads) * dim});
     // Rotation in place, and keys and values copied into the cache.
     ops.push_back(RowsOp{"rotary and cache", kServedBytes * (2 * (heads + kv_heads) + 2 * kv_heads) * dim +
@@ -53,30 +55,35 @@ void add_served_attention(std::vector<ServedOp>& ops, const Model& model, const 
     const std::int64_t every = model.attention.window_every;
     const bool whole = model.attention.window == 0 || (every > 0 && layer % every == every - 1);
     ops.push_back(AttendOp{heads, kv_heads, dim, whole ? 0 : as_real(model.attention.window), precision.kv_bytes});
-    ops.push_back(ProductOp{"attention out", precision.weights, hidden, heads * dim});
+    ops.push_back(ProductOp{"attention out", precision.attention, hidden, heads * dim});
   }
   if (!model.parallel_block) add_all_reduce(ops, model, tensor);
 }
 
 void add_served_mlp(std::vector<ServedOp>& ops, const Model& model, const ServedPrecision& precision, double width,
-                    const char* up, const char* act, const char* down) {
+                    Branch branch) {
   const double parts = model.mlp.gated ? 2 : 1;
-  ops.push_back(ProductOp{up, precision.weights, parts * width, as_real(model.hidden)});
-  ops.push_back(RowsOp{act, (parts + 1) * kServedBytes * width});
-  ops.push_back(ProductOp{down, precision.weights, as_real(model.hidden), width});
+  const bool shared = branch == Branch::shared;
+  ops.push_back(ProductOp{shared ? "shared up" : "mlp up", precision.weights, parts * width, as_real(model.hidden),
+                          Rows::all, branch});
+  ops.push_back(RowsOp{shared ? "shared activation" : "activation", (parts + 1) * kServedBytes * width, Rows::all,
+                       false, branch});
+  ops.push_back(ProductOp{shared ? "shared down" : "mlp down", precision.weights, as_real(model.hidden), width,
+                          Rows::all, branch});
 }
 
 void add_served_channel(std::vector<ServedOp>& ops, const Model& model, const ServedLayout& layout,
                         const ServedPrecision& precision, std::int64_t layer, std::int64_t gpus_per_node) {
   const double tensor = as_real(layout.tensor);
-  if (!model.parallel_block) ops.push_back(served_norm(model));
+  if (!model.parallel_block) ops.push_back(served_norm(model, as_real(layout.tensor)));
   const Experts& experts = model.experts;
   if (!experts.in_layer(layer)) {
-    add_served_mlp(ops, model, precision, as_real(model.mlp.hidden) / tensor, "mlp up", "activation", "mlp down");
+    add_served_mlp(ops, model, precision, as_real(model.mlp.hidden) / tensor, Branch::line);
     add_all_reduce(ops, model, tensor);
     return;
   }
-  ops.push_back(ProductOp{"router", WeightType::bf16, as_real(experts.count), as_real(model.hidden)});
+  ops.push_back(
+      ProductOp{"router", WeightType::bf16, as_real(experts.count), as_real(model.hidden), Rows::all, Branch::routed});
   const double ranks = as_real(layout.expert), groups = as_real(layout.attention_data);
   const bool routes = layout.attention_data > 1;
   calibration::LowLatencyExchange exchange;
@@ -94,14 +101,14 @@ void add_served_channel(std::vector<ServedOp>& ops, const Model& model, const Se
   mixture.experts = as_real(experts.count);
   mixture.ranks = ranks;
   mixture.gated = model.mlp.gated;
+  mixture.dealt = calibration::Dealt::by_chance;
   ops.push_back(ExpertsOp{mixture, groups});
   if (routes) {
     exchange.pass = calibration::ExchangePass::combine;
     ops.push_back(RouteOp{exchange});
   }
   if (experts.shared > 0)
-    add_served_mlp(ops, model, precision, as_real(experts.shared_width()) / tensor, "shared up", "shared activation",
-                   "shared down");
+    add_served_mlp(ops, model, precision, as_real(experts.shared_width()) / tensor, Branch::shared);
   if (!routes || experts.shared > 0) add_all_reduce(ops, model, tensor);
 }
 
@@ -111,8 +118,8 @@ std::vector<ServedOp> layer_ops(const Model& model, const ServedLayout& layout, 
   add_served_attention(ops, model, layout, precision, layer);
   add_served_channel(ops, model, layout, precision, layer, gpus_per_node);
   if (model.post_norm) {
-    ops.push_back(served_norm(model));
-    ops.push_back(served_norm(model));
+    ops.push_back(served_norm(model, as_real(layout.tensor)));
+    ops.push_back(served_norm(model, as_real(layout.tensor)));
   }
   return ops;
 }

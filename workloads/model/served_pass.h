@@ -28,7 +28,8 @@ struct ServedLayout {
 };
 
 struct ServedPrecision {
-  WeightType weights = WeightType::bf16;  // of linear layers; embeddings and head have 16 bits
+  WeightType weights = WeightType::bf16;    // of linear layers; embeddings and head have 16 bits
+  WeightType attention = WeightType::bf16;  // of its projections
   WeightType experts = WeightType::bf16;
   double kv_bytes = 2;  // of an element of the cache
   bool operator==(const ServedPrecision&) const = default;
@@ -37,18 +38,24 @@ struct ServedPrecision {
 /// Which rows a kernel works on.
 enum class Rows : std::uint8_t { all, sampled };
 
+/// Which operations may run beside each other: shared experts and the routed ones.
+enum class Branch : std::uint8_t { line, routed, shared };
+
 /// A product with a weight [n, k] of this rank.
 struct ProductOp {
   std::string_view name;
   WeightType type;
   double n, k;
   Rows rows = Rows::all;
+  Branch branch = Branch::line;
 };
 /// A kernel bound by memory: bytes read and written for each row.
 struct RowsOp {
   std::string_view name;
   double bytes_each;
   Rows rows = Rows::all;
+  bool behind_sum = false;  // of what the all-reduce ahead of it gives
+  Branch branch = Branch::line;
 };
 struct AttendOp {
   double heads, kv_heads, head_dim, window, kv_bytes;

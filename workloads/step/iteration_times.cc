@@ -18,9 +18,43 @@ constexpr double kManyRows = 512;
 constexpr double kGridRatio = 1.2, kFineRatio = 1.03;
 constexpr std::int64_t kMostKeys = std::int64_t{1} << 40;
 
+/// Bytes of an activation.
+constexpr double kActivationBytes = 2;
+
 double as_real(std::int64_t n) { return static_cast<double>(n); }
 
+/// Whether it works on the rows whose next token is drawn, and on no others.
+bool on_sampled(const ServedOp& op) {
+  if (const auto* p = std::get_if<ProductOp>(&op)) return p->rows == Rows::sampled;
+  if (const auto* r = std::get_if<RowsOp>(&op)) return r->rows == Rows::sampled;
+  return false;
+}
+
+Branch branch_of(const ServedOp& op) {
+  if (const auto* p = std::get_if<ProductOp>(&op)) return p->branch;
+  if (const auto* r = std::get_if<RowsOp>(&op)) return r->branch;
+  return std::holds_alternative<ExpertsOp>(op) || std::holds_alternative<RouteOp>(op) ? Branch::routed : Branch::line;
+}
+
 }  // namespace
+
+void UseOfTime::add(const PartOfIteration& part, double times) {
+  const double seconds = times * part.seconds;
+  switch (part.use) {
+    case PartOfIteration::Use::compute:
+      compute += seconds;
+      return;
+    case PartOfIteration::Use::memory:
+      memory += seconds;
+      return;
+    case PartOfIteration::Use::communication:
+      communication += seconds;
+      return;
+    case PartOfIteration::Use::host:
+      host += seconds;
+      return;
+  }
+}
 
 UseOfTime& UseOfTime::operator+=(const UseOfTime& other) {
   compute += other.compute;
@@ -54,119 +88,218 @@ double IterationTimes::share_of(double count) const {
   return parts == 1 ? count : std::ceil(count / parts);
 }
 
+/// By the data sheet.
+double IterationTimes::roofline(WeightType type, double flops, double bytes) const {
+  const calibration::DeviceProfile& device = kernels_.device();
+  return std::max(flops / device.peak(calibration::multiplied_as(type)).value(),
+                  bytes / device.memory_bandwidth().value());
+}
+
+/// Between nodes each GPU sums up its share of what its node has: a tree's depth there and back, and the bytes at the
+/// rate of its NIC.
+double IterationTimes::all_reduce(double gpus, double bytes, bool captured) const {
+  const double per_node = as_real(replica_.gpus_per_node);
+  if (gpus <= per_node) return kernels_.seconds(calibration::ServedAllReduce{gpus, bytes, captured});
+  const double nodes = std::ceil(gpus / per_node);
+  const double within = kernels_.seconds(calibration::ServedAllReduce{per_node, bytes, captured});
+  return within + 2 * std::ceil(std::log2(nodes)) * replica_.nic_latency +
+         2 * (nodes - 1) / nodes * bytes / per_node / replica_.nic_rate;
+}
+
+IterationTimes::Part IterationTimes::of_rows(const ServedOp& op, double rows, bool captured) const {
+  const calibration::DeviceProfile& device = kernels_.device();
+  const calibration::ServingEngine::Kernels& habits = replica_.engine.habits;
+  if (const auto* p = std::get_if<ProductOp>(&op)) {
+    const double bytes = p->n * p->k * calibration::weight_bytes(p->type), flops = 2 * rows * p->n * p->k;
+    const bool finds = habits.casts == calibration::Casts::found_scales || p->type == WeightType::fp8_block;
+    const bool quantised = p->type == WeightType::fp8 || p->type == WeightType::nvfp4;
+    double seconds = kernels_.seconds(calibration::ServedProduct{p->type, rows, p->n, p->k, finds});
+    if (quantised && habits.casts == calibration::Casts::known_scales)
+      seconds += sim::to_seconds(
+          device.streaming(Streaming::copy, rows * p->k * (kActivationBytes + calibration::weight_bytes(p->type))));
+    const double peak = device.peak(calibration::multiplied_as(p->type)).value();
+    const bool computes = p->rows == Rows::all && flops / peak > bytes / device.memory_bandwidth().value();
+    const double many = computes && rows >= kManyRows ? sustained_ : 1;
+    const double all = bytes + kActivationBytes * rows * (p->n + p->k);
+    return {p->name, computes ? Use::compute : Use::memory, seconds * many, flops, all, roofline(p->type, flops, all)};
+  }
+  if (const auto* r = std::get_if<RowsOp>(&op)) {
+    const double bytes = rows * r->bytes_each;
+    const double least = roofline(WeightType::bf16, 0, bytes);
+    const bool fused = r->behind_sum && habits.norms == calibration::Norms::fused;
+    const double seconds = fused ? least : sim::to_seconds(device.streaming(Streaming::copy, bytes));
+    return {r->name, Use::memory, seconds, 0, bytes, least};
+  }
+  if (const auto* s = std::get_if<SumOp>(&op)) {
+    const double bytes = rows * s->bytes_each;
+    return {"all-reduce", Use::communication, all_reduce(s->gpus, bytes, captured), 0, bytes};
+  }
+  if (const auto* e = std::get_if<ExpertsOp>(&op)) {
+    calibration::ServedMixture mixture = e->mixture;
+    mixture.tokens = rows * e->groups;
+    if (replica_.layout.attention_data == 1) mixture.kernels = habits.experts;
+    const calibration::MixtureLoad load = calibration::load_of(mixture);
+    const double expert = (mixture.gated ? 3 : 2) * mixture.hidden * mixture.ffn;
+    const double bytes = load.activated * expert * calibration::weight_bytes(mixture.type) +
+                         2 * kActivationBytes * load.rows * mixture.hidden;
+    return {"experts",
+            Use::memory,
+            kernels_.seconds(mixture),
+            2 * load.rows * expert,
+            bytes,
+            roofline(mixture.type, 2 * load.rows * expert, bytes)};
+  }
+  if (const auto* x = std::get_if<RouteOp>(&op)) {
+    calibration::LowLatencyExchange exchange = x->exchange;
+    exchange.tokens = rows;
+    const bool out = exchange.pass == calibration::ExchangePass::dispatch;
+    return {out ? "dispatch" : "combine", Use::communication, kernels_.seconds(exchange), 0,
+            rows * exchange.top_k * exchange.hidden * (out ? 1 : kActivationBytes)};
+  }
+  return {};
+}
+
+/// Rows that pass from a stage to the next, all the way.
+double IterationTimes::between_stages(double rows) const {
+  const std::int64_t stages = replica_.layout.pipeline;
+  if (stages == 1) return 0;
+  const bool across = replica_.layout.gpus() > replica_.gpus_per_node;
+  const double bytes = kActivationBytes * rows * as_real(replica_.model.hidden);
+  const double within =
+      sim::to_seconds(kernels_.device()
+                          .node_collective(calibration::CollectiveOp::send_receive, 2,
+                                           sim::Bytes(static_cast<std::int64_t>(std::max(1.0, bytes))))
+                          .total());
+  return as_real(stages - 1) * (across ? replica_.nic_latency + bytes / replica_.nic_rate : within);
+}
+
+/// What shared experts do not take because they run while routed ones do: all but what their weights need of the
+/// memory's bandwidth, as long as the routed ones take.
+double IterationTimes::beside(const ServedStack& stack, double rows, bool captured) const {
+  if (!captured || replica_.engine.habits.shared == calibration::SharedExperts::in_line) return 0;
+  double routed = 0, shared = 0, bytes = 0;
+  for (const ServedOp& op : stack.ops) {
+    const Branch branch = branch_of(op);
+    if (branch == Branch::line) continue;
+    const Part part = of_rows(op, rows, captured);
+    if (branch == Branch::routed) {
+      routed += part.seconds;
+    } else {
+      shared += part.seconds;
+      bytes += part.bytes;
+    }
+  }
+  return std::clamp(shared - bytes / kernels_.device().memory_bandwidth().value(), 0.0, routed);
+}
+
 UseOfTime IterationTimes::layers(double rows, bool captured) const {
   UseOfTime use;
   if (!(rows > 0)) return use;
-  const calibration::DeviceProfile& device = kernels_.device();
-  const double many = rows >= kManyRows ? sustained_ : 1;
-  const auto add_op = [&](const ServedOp& op, double times) {
-    if (const auto* p = std::get_if<ProductOp>(&op); p != nullptr && p->rows == Rows::all) {
-      const double seconds = kernels_.seconds(calibration::ServedProduct{p->type, rows, p->n, p->k});
-      const double peak = device.peak(calibration::multiplied_as(p->type)).value();
-      const bool computes = 2 * rows * p->n * p->k / peak >
-                            p->n * p->k * calibration::weight_bytes(p->type) / device.memory_bandwidth().value();
-      (computes ? use.compute : use.memory) += times * seconds * (computes ? many : 1);
-    } else if (const auto* r = std::get_if<RowsOp>(&op); r != nullptr && r->rows == Rows::all) {
-      use.memory += times * sim::to_seconds(device.streaming(Streaming::copy, rows * r->bytes_each));
-    } else if (const auto* s = std::get_if<SumOp>(&op)) {
-      use.communication +=
-          times * kernels_.seconds(calibration::ServedAllReduce{s->gpus, rows * s->bytes_each, captured});
-    } else if (const auto* e = std::get_if<ExpertsOp>(&op)) {
-      calibration::ServedMixture mixture = e->mixture;
-      mixture.tokens = rows * e->groups;
-      use.memory += times * kernels_.seconds(mixture);
-    } else if (const auto* x = std::get_if<RouteOp>(&op)) {
-      calibration::LowLatencyExchange exchange = x->exchange;
-      exchange.tokens = rows;
-      use.communication += times * kernels_.seconds(exchange);
-    }
-  };
-  for (const ServedStack& stack : pass_.stacks) {
-    for (const ServedOp& op : stack.ops) add_op(op, as_real(stack.layers));
-  }
-  for (const ServedOp& op : pass_.ends) add_op(op, 1);
-  const std::int64_t stages = replica_.layout.pipeline;
-  if (stages > 1) {
-    const bool across = replica_.layout.gpus() > replica_.gpus_per_node;
-    const double bytes = 2 * rows * as_real(replica_.model.hidden);
-    const double within =
-        sim::to_seconds(device
-                            .node_collective(calibration::CollectiveOp::send_receive, 2,
-                                             sim::Bytes(static_cast<std::int64_t>(std::max(1.0, bytes))))
-                            .total());
-    use.communication += as_real(stages - 1) * (across ? replica_.nic_latency + bytes / replica_.nic_rate : within);
-  }
+  each_op([&](const ServedOp& op, double times) {
+    if (!on_sampled(op)) use.add(of_rows(op, rows, captured), times);
+  });
+  for (const ServedStack& stack : pass_.stacks) use.memory -= as_real(stack.layers) * beside(stack, rows, captured);
+  use.communication += between_stages(rows);
   return use;
 }
 
 UseOfTime IterationTimes::head(double sampled) const {
   UseOfTime use;
   if (!(sampled > 0)) return use;
-  for (const ServedOp& op : pass_.ends) {
-    if (const auto* p = std::get_if<ProductOp>(&op); p != nullptr && p->rows == Rows::sampled)
-      use.memory += kernels_.seconds(calibration::ServedProduct{p->type, sampled, p->n, p->k});
-    else if (const auto* r = std::get_if<RowsOp>(&op); r != nullptr && r->rows == Rows::sampled)
-      use.memory += sim::to_seconds(kernels_.device().streaming(Streaming::copy, sampled * r->bytes_each));
-  }
+  each_op([&](const ServedOp& op, double times) {
+    if (on_sampled(op)) use.add(of_rows(op, sampled, true), times);
+  });
   return use;
 }
 
-double IterationTimes::attention(double sequences, double keys) const {
-  if (!(sequences > 0)) return 0;
-  double sum = 0;
-  for (const ServedStack& stack : pass_.stacks) {
-    for (const ServedOp& op : stack.ops) {
-      if (const auto* a = std::get_if<AttendOp>(&op)) {
-        const double visible = a->window > 0 ? std::min(keys, sequences * a->window) : keys;
-        sum += as_real(stack.layers) *
-               kernels_.seconds(calibration::DecodeAttention{sequences, visible, 0, a->heads, a->kv_heads, a->head_dim,
-                                                             a->window, a->kv_bytes});
-      } else if (const auto* l = std::get_if<LatentOp>(&op)) {
-        const calibration::PromptPiece each{sequences, 1, std::max(0.0, keys / sequences - 1)};
-        calibration::LatentBlock block = l->block;
-        block.pieces = {&each, 1};
-        block.decode = true;
-        sum += as_real(stack.layers) * kernels_.seconds(block);
-      }
-    }
+IterationTimes::Part IterationTimes::of_decodes(const ServedOp& op, double sequences, double keys) const {
+  Part part{"attention of decodes", Use::memory};
+  if (const auto* a = std::get_if<AttendOp>(&op)) {
+    const double visible = a->window > 0 ? std::min(keys, sequences * a->window) : keys;
+    part.seconds = kernels_.seconds(calibration::DecodeAttention{sequences, visible, 0, a->heads, a->kv_heads,
+                                                                 a->head_dim, a->window, a->kv_bytes});
+    part.flops = 4 * visible * a->heads * a->head_dim;
+    part.bytes = 2 * visible * a->kv_heads * a->head_dim * a->kv_bytes;
+  } else if (const auto* l = std::get_if<LatentOp>(&op)) {
+    const calibration::PromptPiece each{sequences, 1, std::max(0.0, keys / sequences - 1)};
+    calibration::LatentBlock block = l->block;
+    block.pieces = {&each, 1};
+    block.decode = true;
+    const double row = block.kv_lora + block.rope;
+    part.seconds = kernels_.seconds(block);
+    part.flops = 2 * sequences * l->weights / calibration::weight_bytes(block.type) +
+                 2 * keys * block.heads * (row + block.kv_lora);
+    part.bytes = l->weights + keys * row * block.kv_bytes;
   }
+  part.roofline = roofline(WeightType::bf16, part.flops, part.bytes);
+  return part;
+}
+
+double IterationTimes::attention(double sequences, double keys) const {
+  double sum = 0;
+  if (sequences > 0)
+    each_op([&](const ServedOp& op, double times) { sum += times * of_decodes(op, sequences, keys).seconds; });
   return sum;
 }
 
-double IterationTimes::prompts(const std::vector<calibration::PromptPiece>& pieces) const {
-  if (pieces.empty()) return 0;
-  double sum = 0, rows = 0;
-  for (const calibration::PromptPiece& piece : pieces) rows += piece.sequences * piece.fresh;
-  const double many = rows >= kManyRows ? sustained_ : 1;
-  for (const ServedStack& stack : pass_.stacks) {
-    for (const ServedOp& op : stack.ops) {
-      if (const auto* a = std::get_if<AttendOp>(&op)) {
-        sum += as_real(stack.layers) * many *
-               kernels_.seconds(calibration::PrefillAttention{pieces, a->heads, a->kv_heads, a->head_dim, 0, a->window,
-                                                              a->kv_bytes});
-      } else if (const auto* l = std::get_if<LatentOp>(&op)) {
-        calibration::LatentBlock block = l->block;
-        block.pieces = pieces;
-        block.decode = false;
-        sum += as_real(stack.layers) * many * kernels_.seconds(block);
-      }
-    }
+IterationTimes::Part IterationTimes::of_prompts(const ServedOp& op,
+                                                std::span<const calibration::PromptPiece> pieces) const {
+  double rows = 0, pairs = 0, keys = 0;
+  for (const calibration::PromptPiece& piece : pieces) {
+    rows += piece.sequences * piece.fresh;
+    keys += piece.sequences * (piece.fresh + piece.cached);
+    pairs += piece.sequences * piece.fresh * (piece.cached + (piece.fresh + 1) / 2);
   }
+  const double many = rows >= kManyRows ? sustained_ : 1;
   // Prompts are dealt out to attention groups whole, and pass stages one behind the other.
-  const double groups = std::min(as_real(replica_.layout.attention_data), static_cast<double>(pieces.size()));
-  return sum / std::max(1.0, groups);
+  const double groups = std::max(1.0, std::min(as_real(replica_.layout.attention_data), as_real(std::ssize(pieces))));
+  Part part{"attention of prompts", Use::compute, 0, 0, 0};
+  if (const auto* a = std::get_if<AttendOp>(&op)) {
+    part.seconds = kernels_.seconds(
+        calibration::PrefillAttention{pieces, a->heads, a->kv_heads, a->head_dim, 0, a->window, a->kv_bytes});
+    part.flops = 4 * pairs * a->heads * a->head_dim;
+    part.bytes = 2 * keys * a->kv_heads * a->head_dim * a->kv_bytes;
+  } else if (const auto* l = std::get_if<LatentOp>(&op)) {
+    calibration::LatentBlock block = l->block;
+    block.pieces = pieces;
+    block.decode = false;
+    part.seconds = kernels_.seconds(block);
+    part.flops = 2 * rows * l->weights / calibration::weight_bytes(block.type) +
+                 2 * pairs * block.heads * (block.nope + block.rope + block.value);
+    part.bytes = l->weights + keys * (block.kv_lora + block.rope) * block.kv_bytes;
+  }
+  part.seconds *= many / groups;
+  part.flops /= groups;
+  part.roofline = roofline(WeightType::bf16, part.flops, part.bytes);
+  return part;
 }
 
+double IterationTimes::prompts(const std::vector<calibration::PromptPiece>& pieces) const {
+  double sum = 0;
+  if (!pieces.empty())
+    each_op([&](const ServedOp& op, double times) { sum += times * of_prompts(op, pieces).seconds; });
+  return sum;
+}
+
+/// Operations that a host runs one by one for what a pass counts as one: of latent attention its projections, norms,
+/// rotations, attention and casts; of experts the choice, the sorting, two products and an activation, the sum.
 double IterationTimes::kernels_of_pass() const {
+  constexpr double kLatent = 24, kExperts = 16;
   double count = 0;
-  for (const ServedStack& stack : pass_.stacks) count += as_real(stack.layers) * static_cast<double>(stack.ops.size());
+  each_op([&](const ServedOp& op, double times) {
+    count += times * (std::holds_alternative<LatentOp>(op)    ? kLatent
+                      : std::holds_alternative<ExpertsOp>(op) ? kExperts
+                                                              : 1);
+  });
   return count;
 }
 
 double IterationTimes::host_bound(double gpu, double sequences, double rows, bool has_prompts) const {
   const calibration::ServingEngine::Host& host = replica_.engine.host;
   double launches = 0;
-  if (rows > as_real(replica_.engine.largest_graph()))
+  // Iterations with prompts in them are captured but for their attention, or, where an engine does not do that, not at
+  // all.
+  if (rows > as_real(replica_.engine.largest_graph()) || (has_prompts && host.layer == 0))
     launches = kernels_of_pass() * host.kernel;
   else if (has_prompts)
     launches = as_real(replica_.model.layers) * host.layer;
@@ -184,27 +317,75 @@ double IterationTimes::decode_seconds(std::int64_t sequences, double keys) const
   return host_bound(gpu, as_real(sequences), here, false);
 }
 
-double IterationTimes::seconds(const PassTokens& tokens) const {
-  std::vector<calibration::PromptPiece> pieces;
-  double decodes = 0, keys = 0, fresh = 0;
+IterationTimes::Batch IterationTimes::batch_of(const PassTokens& tokens) const {
+  Batch batch;
+  double fresh = 0, keys = 0;
   for (const TokenGroup& group : tokens.groups) {
     if (group.fresh == 1 && group.cached > 0) {
-      decodes += as_real(group.sequences);
+      batch.decodes += as_real(group.sequences);
       keys += as_real(group.sequences * (group.cached + 1));
     } else {
-      pieces.push_back({as_real(group.sequences), as_real(group.fresh), as_real(group.cached)});
+      batch.pieces.push_back({as_real(group.sequences), as_real(group.fresh), as_real(group.cached)});
       fresh += as_real(group.sequences * group.fresh);
     }
   }
-  if (pieces.empty()) return decode_seconds(static_cast<std::int64_t>(decodes), keys);
-  const double spread = std::min(as_real(replica_.layout.attention_data), static_cast<double>(pieces.size())) *
-                        as_real(replica_.layout.pipeline);
-  const double here = share_of(decodes), rows = here + std::ceil(fresh / spread);
-  const std::int64_t padded = replica_.engine.padded(static_cast<std::int64_t>(rows));
-  const double gpu = layers(padded > 0 ? as_real(padded) : rows, padded > 0).sum() +
-                     head(share_of(as_real(tokens.sampled))).sum() +
-                     (decodes > 0 ? attention(here, keys * here / decodes) : 0) + prompts(pieces);
-  return host_bound(gpu, decodes + static_cast<double>(pieces.size()), rows, true);
+  const double spread =
+      std::max(1.0, std::min(as_real(replica_.layout.attention_data), as_real(std::ssize(batch.pieces)))) *
+      as_real(replica_.layout.pipeline);
+  batch.here = share_of(batch.decodes);
+  batch.keys = batch.decodes > 0 ? keys * batch.here / batch.decodes : 0;
+  batch.rows = batch.here + std::ceil(fresh / spread);
+  const std::int64_t padded = replica_.engine.padded(static_cast<std::int64_t>(batch.rows));
+  batch.captured = padded > 0;
+  batch.computed = batch.captured ? as_real(padded) : batch.rows;
+  batch.sampled = share_of(batch.pieces.empty() ? batch.decodes : as_real(tokens.sampled));
+  return batch;
+}
+
+double IterationTimes::seconds(const PassTokens& tokens) const {
+  const Batch batch = batch_of(tokens);
+  const double gpu = layers(batch.computed, batch.captured).sum() + head(batch.sampled).sum() +
+                     attention(batch.here, batch.keys) + prompts(batch.pieces);
+  return host_bound(gpu, batch.decodes + as_real(std::ssize(batch.pieces)), batch.rows, !batch.pieces.empty());
+}
+
+std::vector<PartOfIteration> IterationTimes::parts(const PassTokens& tokens) const {
+  const Batch batch = batch_of(tokens);
+  std::vector<PartOfIteration> parts;
+  double sum = 0;
+  const auto add_part = [&](PartOfIteration part, double times, std::int64_t stack) {
+    if (!(part.seconds > 0)) return;
+    part.times = times;
+    part.stack = stack;
+    sum += times * part.seconds;
+    parts.push_back(part);
+  };
+  const auto add_ops = [&](const std::vector<ServedOp>& ops, double times, std::int64_t stack, double shared_share) {
+    for (const ServedOp& op : ops) {
+      if (batch.here > 0) add_part(of_decodes(op, batch.here, batch.keys), times, stack);
+      if (!batch.pieces.empty()) add_part(of_prompts(op, batch.pieces), times, stack);
+      const double rows = on_sampled(op) ? batch.sampled : batch.computed;
+      if (!(rows > 0)) continue;
+      Part part = of_rows(op, rows, on_sampled(op) || batch.captured);
+      if (branch_of(op) == Branch::shared) part.seconds *= shared_share;
+      add_part(part, times, stack);
+    }
+  };
+  for (std::size_t i = 0; i < pass_.stacks.size(); ++i) {
+    const ServedStack& stack = pass_.stacks[i];
+    double shared = 0;
+    for (const ServedOp& op : stack.ops)
+      if (branch_of(op) == Branch::shared) shared += of_rows(op, batch.computed, batch.captured).seconds;
+    // Of shared experts what is not hidden behind the routed ones.
+    const double shown = shared > 0 ? 1 - beside(stack, batch.computed, batch.captured) / shared : 1;
+    add_ops(stack.ops, as_real(stack.layers), static_cast<std::int64_t>(i), shown);
+  }
+  add_ops(pass_.ends, 1, -1, 1);
+  add_part({"between stages", Use::communication, between_stages(batch.computed)}, 1, -1);
+  const double whole =
+      host_bound(sum, batch.decodes + as_real(std::ssize(batch.pieces)), batch.rows, !batch.pieces.empty());
+  add_part({"host", Use::host, whole - sum}, 1, -1);
+  return parts;
 }
 
 double IterationTimes::layers_at(std::int64_t rows) {
@@ -268,7 +449,7 @@ serving::Time IterationTimes::mixed(const serving::Mixed& batch) {
     pieces.push_back({1, as_real(piece.fresh), as_real(piece.cached)});
     fresh += as_real(piece.fresh);
   }
-  const double spread = std::min(as_real(replica_.layout.attention_data), static_cast<double>(pieces.size())) *
+  const double spread = std::min(as_real(replica_.layout.attention_data), as_real(std::ssize(pieces))) *
                         as_real(replica_.layout.pipeline);
   const double here = share_of(as_real(batch.decodes)), rows = here + std::ceil(fresh / std::max(1.0, spread));
   const double keys = batch.decodes > 0 ? as_real(batch.keys) * here / as_real(batch.decodes) : 0;

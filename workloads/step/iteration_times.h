@@ -9,6 +9,8 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
+#include <string_view>
 #include <vector>
 
 #include "calibration/serving_engine.h"
@@ -19,9 +21,22 @@
 
 namespace orrery::workloads {
 
+/// A kernel of an iteration, or what the host takes beyond all of them: `times` launches, of each its seconds, FLOPs
+/// and bytes (of an exchange those that a rank sends).
+struct PartOfIteration {
+  enum class Use : std::uint8_t { compute, memory, communication, host };
+  std::string_view name;
+  Use use = Use::memory;
+  double seconds = 0, flops = 0, bytes = 0;
+  double roofline = 0;  // seconds that FLOPs or bytes take by the data sheet; 0 for exchanges
+  double times = 1;
+  std::int64_t stack = -1;  // of the pass's layers; -1: its ends, and the host
+};
+
 /// Seconds of GPU time by what they wait for.
 struct UseOfTime {
   double compute = 0, memory = 0, communication = 0, host = 0, padding = 0;
+  void add(const PartOfIteration& part, double times);
   double sum() const { return compute + memory + communication + host + padding; }
   UseOfTime& operator+=(const UseOfTime& other);
   friend UseOfTime operator*(UseOfTime use, double times);
@@ -46,6 +61,8 @@ class IterationTimes : public serving::StepTimes {
 
   /// The same without tables, in seconds: what the tables are tested against.
   double seconds(const PassTokens& tokens) const;
+  /// What that is the sum of, in the order of a layer.
+  std::vector<PartOfIteration> parts(const PassTokens& tokens) const;
   /// Of so many iterations that are alike in the mean.
   UseOfTime use_of(const serving::Work& work) const;
   /// FLOPs and bytes of memory of a GPU for them.
@@ -59,9 +76,32 @@ class IterationTimes : public serving::StepTimes {
   const calibration::ServingKernels& kernels() const { return kernels_; }
 
  private:
-  struct Node {
-    serving::Time time = -1;
+  using Part = PartOfIteration;
+  using Use = PartOfIteration::Use;
+  /// What a rank has of an iteration.
+  struct Batch {
+    std::vector<calibration::PromptPiece> pieces;
+    double decodes = 0, here = 0, keys = 0;  // sequences of all, and this rank's with their keys
+    double rows = 0, computed = 0;           // computed: padded to a captured size
+    double sampled = 0;
+    bool captured = false;
   };
+  Batch batch_of(const PassTokens& tokens) const;
+  /// Calls with each operation of the pass and how often it runs.
+  template <class F>
+  void each_op(F&& take) const {
+    for (const ServedStack& stack : pass_.stacks) {
+      for (const ServedOp& op : stack.ops) take(op, static_cast<double>(stack.layers));
+    }
+    for (const ServedOp& op : pass_.ends) take(op, 1);
+  }
+  Part of_rows(const ServedOp& op, double rows, bool captured) const;
+  Part of_decodes(const ServedOp& op, double sequences, double keys) const;
+  Part of_prompts(const ServedOp& op, std::span<const calibration::PromptPiece> pieces) const;
+  double roofline(WeightType type, double flops, double bytes) const;
+  double all_reduce(double gpus, double bytes, bool captured) const;
+  double between_stages(double rows) const;
+  double beside(const ServedStack& stack, double rows, bool captured) const;
   /// Rows of a rank and the sequences on it.
   double share_of(double count) const;
   UseOfTime layers(double rows, bool captured) const;

@@ -11,38 +11,63 @@ Replica::Replica(const Trace& trace, const Limits& limits, StepTimes& times, std
                  Outcome& outcome, std::int32_t number, ClosedLoop* loop)
     : scheduler_(trace, limits, sequences), times_(times), outcome_(outcome), loop_(loop), number_(number) {}
 
-void Replica::add(std::int32_t request, Time at) {
-  run(at);
-  const bool could_begin = scheduler_.waiting().empty() && scheduler_.running() < scheduler_.limits().sequences;
-  if (stretch_.steps > 0 && could_begin) {
-    do_stretch(steps_to_reach(times_, scheduler_.decoding(), scheduler_.keys(), stretch_.steps, at - now_));
-    end_all();
-  }
+bool Replica::could_begin() const {
+  return scheduler_.waiting().empty() && scheduler_.running() < scheduler_.limits().sequences;
+}
+
+std::int64_t Replica::steps_until(Time seen, std::int64_t most) {
+  const std::int64_t reached =
+      seen > now_ ? steps_to_reach(times_, scheduler_.decoding(), scheduler_.keys(), most, seen - now_) : 0;
+  return std::clamp<std::int64_t>(reached + (scheduler_.limits().ahead ? 1 : 0), 1, most);
+}
+
+bool Replica::come(std::int32_t request, Time at) {
   Served& served = outcome_.requests[static_cast<std::size_t>(request)];
   served.arrival = at;
   served.replica = number_;
   if (scheduler_.blocks_at_end(request) > scheduler_.blocks().capacity()) {
     served.refused = true;
-    return;
+    return false;
   }
-  scheduler_.wait(request);
-  if (stretch_.steps == 0 && scheduler_.running() == 0) now_ = std::max(now_, at);
+  coming_.push_back({at + scheduler_.limits().front, request});
+  return true;
+}
+
+void Replica::add(std::int32_t request, Time at) {
+  run(at);
+  if (!come(request, at) || stretch_.steps == 0 || !could_begin()) return;
+  const std::int64_t steps = steps_until(coming_.front().seen, stretch_.steps);
+  if (steps == stretch_.steps) return;
+  stretch_ = {steps, now_ + time_of_steps(times_, scheduler_.decoding(), scheduler_.keys(), steps)};
 }
 
 void Replica::run(Time until) {
   for (;;) {
     if (stretch_.steps > 0) {
       if (stretch_.end > until) return;
-      do_stretch(stretch_.steps);
+      do_stretch();
       end_all();
       continue;
     }
     if (now_ >= until || under_way() == 0) return;
+    if (idle() && coming_.front().seen > now_) {
+      if (coming_.front().seen >= until) return;
+      now_ = coming_.front().seen;
+    }
     plan_next();
   }
 }
 
+void Replica::take_in() {
+  const Time known = scheduler_.limits().ahead && !idle() ? began_ : now_;
+  while (!coming_.empty() && coming_.front().seen <= known) {
+    scheduler_.wait(coming_.front().request);
+    coming_.pop_front();
+  }
+}
+
 void Replica::plan_next() {
+  take_in();
   plan_.decodes = true;
   plan_.chunks.clear();
   scheduler_.limits().batching->next(scheduler_, plan_);
@@ -61,6 +86,7 @@ void Replica::plan_next() {
   std::int64_t steps = std::min(scheduler_.steps_to_end(), scheduler_.steps_of_blocks());
   // A preemption frees blocks: who waits may begin in the iteration behind it.
   if (!preempted.empty()) steps = 1;
+  if (!coming_.empty() && could_begin()) steps = std::min(steps, steps_until(coming_.front().seen, steps));
   stretch_.steps = steps;
   stretch_.end = now_ + time_of_steps(times_, sequences, scheduler_.keys(), steps);
 }
@@ -105,6 +131,7 @@ void Replica::do_mixed(const Plan& plan) {
     record_steps(1, took);
   }
   count_blocks(took);
+  began_ = now_;
   now_ += took;
   for (const Chunk& chunk : plan.chunks) {
     if (scheduler_.finish_chunk(chunk)) emit_first(chunk.sequence);
@@ -124,25 +151,27 @@ void Replica::emit_first(std::int32_t id) {
   if (scheduler_.sequence(id).generated < scheduler_.request(id).output) since_.emplace_back(now_, 1);
 }
 
-void Replica::do_stretch(std::int64_t steps) {
+void Replica::do_stretch() {
+  const std::int64_t steps = stretch_.steps;
   const std::int64_t sequences = scheduler_.decoding(), keys = scheduler_.keys();
-  const bool all = steps == stretch_.steps;
-  const Time took = all ? stretch_.end - now_ : time_of_steps(times_, sequences, keys, steps);
-  if (steps > 0) {
-    const auto at = static_cast<std::size_t>(sequences);
-    if (outcome_.decode.size() <= at) outcome_.decode.resize(at + 1);
-    Work& work = outcome_.decode[at];
-    const auto n = static_cast<double>(steps), b = static_cast<double>(sequences);
-    work.iterations += n;
-    work.decodes += n * b;
-    work.sampled += n * b;
-    work.keys += n * static_cast<double>(keys) + b * n * (n - 1) / 2;
-    work.time += took;
-    outcome_.busy += took;
-    record_steps(steps, took);
-    scheduler_.do_steps(steps);
-    count_blocks(took);
-    now_ += took;
+  const Time took = stretch_.end - now_;
+  const auto at = static_cast<std::size_t>(sequences);
+  if (outcome_.decode.size() <= at) outcome_.decode.resize(at + 1);
+  Work& work = outcome_.decode[at];
+  const auto n = static_cast<double>(steps), b = static_cast<double>(sequences);
+  work.iterations += n;
+  work.decodes += n * b;
+  work.sampled += n * b;
+  work.keys += n * static_cast<double>(keys) + b * n * (n - 1) / 2;
+  work.time += took;
+  outcome_.busy += took;
+  record_steps(steps, took);
+  scheduler_.do_steps(steps);
+  count_blocks(took);
+  now_ += took;
+  if (scheduler_.limits().ahead) {
+    const std::int64_t last = keys + (steps - 1) * sequences;
+    began_ = now_ - times_.decode(sequences, last).at(last);
   }
   stretch_ = {};
 }
@@ -167,12 +196,8 @@ void Replica::end_all() {
   scheduler_.each_finished([&](std::int32_t id) {
     outcome_.requests[static_cast<std::size_t>(id)].last = now_;
     outcome_.end = std::max(outcome_.end, now_);
-    if (loop_ == nullptr || loop_->next >= loop_->end) return;
-    const std::int32_t next = loop_->next++;
-    Served& served = outcome_.requests[static_cast<std::size_t>(next)];
-    served.arrival = now_;
-    served.replica = number_;
-    scheduler_.wait(next);
+    // Behind one that is refused the next comes at once.
+    while (loop_ != nullptr && loop_->next < loop_->end && !come(loop_->next++, now_)) continue;
   });
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <utility>
 #include <vector>
 
@@ -27,19 +28,28 @@ class Replica {
   void add(std::int32_t request, Time at);
   /// Does all that is over by `until` whatever may come at it or later.
   void run(Time until);
-  /// Requests that wait or run.
+  /// Requests that come, wait or run.
   std::int64_t under_way() const {
-    return static_cast<std::int64_t>(scheduler_.waiting().size()) + scheduler_.running();
+    return static_cast<std::int64_t>(coming_.size() + scheduler_.waiting().size()) + scheduler_.running();
   }
   /// Tokens of a prompt that its cache has.
   const Scheduler& scheduler() const { return scheduler_; }
   Time now() const { return now_; }
 
  private:
+  /// A request comes; false where it needs more than the whole cache.
+  bool come(std::int32_t request, Time at);
+  /// The scheduler takes note of what its next plan may know of.
+  void take_in();
+  bool idle() const { return scheduler_.running() == 0 && scheduler_.waiting().empty(); }
+  /// Whether the next that comes could begin as things stand.
+  bool could_begin() const;
+  /// Steps of a stretch of at most `most` until a request that is seen at `seen` is in a plan.
+  std::int64_t steps_until(Time seen, std::int64_t most);
   void plan_next();
   void do_mixed(const Plan& plan);
-  /// So many steps of the stretch that is under way.
-  void do_stretch(std::int64_t steps);
+  /// The stretch that is under way, to its end.
+  void do_stretch();
   void record_steps(std::int64_t steps, Time took);
   void emit_first(std::int32_t id);
   void end_all();
@@ -51,7 +61,12 @@ class Replica {
   Outcome& outcome_;
   ClosedLoop* loop_;
   std::int32_t number_;
-  Time now_ = 0;
+  Time now_ = 0, began_ = 0;  // began: the last iteration
+  struct Coming {
+    Time seen;
+    std::int32_t request;
+  };
+  std::deque<Coming> coming_;  // by `seen`
   struct Stretch {
     std::int64_t steps = 0;  // 0: none
     Time end = 0;

@@ -25,6 +25,10 @@ struct Limits {
   std::int64_t blocks = 1, block_tokens = 16;
   bool chunked_prefill = true, prefix_caching = true;
   const Batching* batching = nullptr;
+  /// From a request's arrival to where the scheduler sees it: the server's front end.
+  Time front = 0;
+  /// Whether an iteration is put together while the one before it runs: of what comes meanwhile it knows nothing.
+  bool ahead = false;
 };
 
 struct Sequence {

@@ -1,0 +1,60 @@
+// `orrery run` of one iteration of a served model.
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "tests/catch.h"
+#include "tests/tools/program.h"
+
+using namespace orrery;
+using nlohmann::json;
+using tests::Outcome;
+
+namespace {
+
+constexpr const char* kScenario = "llama3.1-70b-serving-h100";
+
+TEST_CASE("an iteration's kernels and its breakdown both add up to it, and its trace is as long") {
+  for (const char* work : {"workload=decode", "workload=prefill"}) {
+    const tests::Folder folder;
+    const std::string trace = folder.file("trace.json");
+    const Outcome outcome = tests::orrery({"run", kScenario, "--set", work, "--json", "-", "--trace", trace});
+    INFO(work << outcome.err);
+    REQUIRE(outcome.status == 0);
+    const json result = json::parse(outcome.out);
+    const double whole = result.at("iteration_time_s").get<double>();
+    double kernels = 0, breakdown = 0, end = 0;
+    for (const json& kernel : result.at("kernels")) kernels += kernel.at("seconds").get<double>();
+    for (const auto& [name, seconds] : result.at("breakdown_s").items()) breakdown += seconds.get<double>();
+    CHECK(kernels == Approx(whole).epsilon(1e-9));
+    CHECK(breakdown == Approx(whole).epsilon(1e-9));
+    for (const json& event : json::parse(tests::read_file(trace)).at("traceEvents"))
+      if (event.at("ph") == "X") end = std::max(end, event.at("ts").get<double>() + event.at("dur").get<double>());
+    CHECK(end * 1e-6 == Approx(whole).epsilon(1e-5));
+  }
+}
+
+TEST_CASE("a longer prompt takes longer, and so do more sequences or longer ones") {
+  const auto seconds = [](std::vector<std::string> sets) {
+    std::vector<std::string> words{"run", kScenario, "--json", "-"};
+    for (const std::string& set : sets) words.insert(words.end(), {"--set", "workload." + set});
+    const Outcome outcome = tests::orrery(words);
+    INFO(outcome.err);
+    REQUIRE(outcome.status == 0);
+    return json::parse(outcome.out).at("iteration_time_s").get<double>();
+  };
+  CHECK(seconds({"kind=prefill", "tokens=4096"}) > seconds({"kind=prefill", "tokens=2048"}));
+  CHECK(seconds({"kind=prefill", "tokens=2048", "cached=30000"}) > seconds({"kind=prefill", "tokens=2048"}));
+  CHECK(seconds({"kind=decode", "sequences=200"}) > seconds({"kind=decode", "sequences=20"}));
+  CHECK(seconds({"kind=decode", "cached=20000"}) > seconds({"kind=decode", "cached=2000"}));
+}
+
+TEST_CASE("what is of a training step is refused beside an iteration, and an iteration where requests are served") {
+  const Outcome report = tests::orrery({"run", kScenario, "--set", "workload=decode", "--explain"});
+  CHECK(report.status == 2);
+  CHECK(report.err.find("--explain: is of a training step") != std::string::npos);
+  const Outcome served = tests::orrery({"serving", kScenario, "--set", "workload=decode"});
+  CHECK(served.status == 2);
+  CHECK(served.err.find("which orrery run looks at") != std::string::npos);
+}
+
+}  // namespace
