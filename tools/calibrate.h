@@ -2,6 +2,9 @@
 #pragma once
 
 #include <string>
+#include <vector>
+
+#include "calibration/measure/measurement_plan.h"
 
 namespace orrery::tools {
 
@@ -12,6 +15,9 @@ struct MeasureOptions {
   double minutes = 0;  // after which no further case is begun; 0: no limit
   bool quick = false, resume = false;
 };
+
+/// The kernels of every shipped model of language, split over 1, 8, 4 and 2 tensor ranks in turn.
+std::vector<calibration::ModelKernels> shipped_models();
 
 /// Measures the GPU, then fits and writes a profile. Returns the exit status; throws sim::UserError. Whatever was
 /// measured stays in the samples file, however the run ends.

@@ -18,7 +18,7 @@ double Monitor::sm_mhz() const { return 0; }
 double Monitor::power_w() const { return 0; }
 double Monitor::power_limit_w() const { return 0; }
 double Monitor::energy_j() const { return 0; }
-double Monitor::nvlink_bandwidth() const { return 0; }
+GpuFacts::Links Monitor::links() const { return {}; }
 
 void Device::describe() {
   monitor_ = std::make_unique<Monitor>("");
