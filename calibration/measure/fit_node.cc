@@ -131,16 +131,17 @@ FittedNode fit_node(const DeviceFacts& f, const Samples& samples, const BaseProf
     out.rates = base->node.switched ? GroupRates::by_law : GroupRates::own;
     return out;
   }
+  // Of wiring that no profile knows, groups of each size have rates of their own.
   constexpr std::int64_t kUsual = 8;
   out.gpus = f.gpus > 1 ? f.gpus : kUsual;
   if (f.links.bandwidth > 0) {
     wiring = of_driver(f);
     if (f.links.peers > 0) out.gpus = f.links.peers + 1;
-    return written(f.links.bandwidth, f.links.peers == 0);
+    return written(f.links.bandwidth, false);
   }
   if (!rates.empty()) {
     wiring = of_transfers(f, rates, kReached);
-    return written(fastest_of(rates) / kReached, wiring.kind == "nvswitch");
+    return written(fastest_of(rates) / kReached, false);
   }
   const double slot = f.links.pcie > 0 ? f.links.pcie : kAssumedPcie;
   wiring = over_pcie(slot, fmt::format("assumed: {} GPUs over PCIe alone{}; nothing was measured between GPUs, and no "

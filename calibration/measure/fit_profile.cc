@@ -75,28 +75,71 @@ std::string data_sheet(const DeviceFacts& f, const DeviceProfile::Model& m, cons
     out += fmt::format("{}{}: {:.1f} TFLOP/s", comma, name_of(t), m.sheet.peak[static_cast<std::size_t>(t)] / 1e12);
     comma = ", ";
   }
-  return out + fmt::format(
-                   "}}  # dense, from the architecture and its highest clock\nmemory: {:.0f} MB\n"
-                   "memory_bandwidth: {:.1f} GB/s  # bus width and memory clock\n",
-                   m.sheet.memory / 1e6, m.sheet.memory_bandwidth / 1e9);
+  return out + fmt::format("}}  # dense, from the architecture and its highest clock\nmemory: {:.0f} MB\n",
+                           m.sheet.memory / 1e6);
 }
 
-/// Where the limit is known to leave a clock, no further factor holds what a long step loses.
+/// The rate that all shares of memory bandwidth are told by, and how it was come by.
+struct MemoryRate {
+  double rate = 0;
+  std::string line;  // of the profile
+};
+
+/// Data sheets, and clocks times the width of a bus, say what no kernel may exceed; where one did, or where they say
+/// far more than any kernel reached, what was measured stands in their place.
+MemoryRate memory_rate(const DeviceFacts& f, const Samples& samples, const BaseProfile* base) {
+  constexpr double kFarMore = 1.6, kLarge = 64e6;  // bytes beyond any cache
+  const double stated = f.memory_bandwidth;
+  double fastest = 0;
+  for (const StreamingSample& s : samples.streaming)
+    if (s.bytes > kLarge) fastest = std::max(fastest, s.bytes / s.seconds);
+  // Beside the launch, kernels move bytes faster than in all.
+  if (fastest > 0) {
+    const StreamingModel shares = fit_streaming(StreamingModel{}, samples.streaming, fastest);
+    double most = 1;
+    for (const StreamingSample& s : samples.streaming)
+      if (s.bytes > kLarge) most = std::max(most, shares.efficiency[static_cast<std::size_t>(s.kernel)]);
+    fastest *= std::min(most, 1.1);
+  }
+  const bool exceeded = fastest > stated, doubted = base == nullptr && fastest > 0 && stated > kFarMore * fastest;
+  if (exceeded || doubted)
+    return {
+        fastest,
+        fmt::format("memory_bandwidth: {:.1f} GB/s  # of the fastest kernel measured; {} {:.1f} GB/s\n", fastest / 1e9,
+                    base != nullptr ? "the data sheet says" : "bus width and memory clock say", stated / 1e9)};
+  if (base != nullptr) return {stated, ""};
+  return {stated,
+          fmt::format("memory_bandwidth: {:.1f} GB/s  # bus width and memory clock; the fastest kernel measured "
+                      "moved {:.1f} GB/s\n",
+                      stated / 1e9, fastest / 1e9)};
+}
+
+/// What was not determined stays the base's, or is assumed; both are said. Where the limit is known to leave a clock,
+/// no further factor holds what a long step loses.
 std::string power(const DeviceFacts& f, const PowerFit& fit, const BaseProfile* base) {
   const PowerModel& p = fit.power;
-  std::string types;
+  const std::string elsewhere = base != nullptr ? "as " + base->name : "assumed";
+  std::string types, lines, others;
+  const auto line = [&](bool told, const char* key, double value) {
+    if (!told) others += fmt::format("{}, ", key);
+    if (told || base == nullptr) lines += fmt::format("  {}: {:.3f}\n", key, value);
+  };
+  line(fit.tells_attention, "attention", p.attention);
+  line(fit.tells_clock, "product_clock", p.product_clock);
+  line(fit.tells_clock, "exponent", p.exponent);
   for (std::size_t t = 0; t < kDataTypes; ++t)
     if (p.per_flop[t] > 0)
       types += fmt::format("{}{}: {:.3f} pJ", types.empty() ? "" : ", ", name_of(static_cast<DataType>(t)),
                            p.per_flop[t] * 1e12);
+  if (!others.empty()) others = fmt::format("; not determined, {}: {}", elsewhere, others.substr(0, others.size() - 2));
   return fmt::format(
       "\nsustained: {{matmul: 1.0, fp8: 1.0, attention: 1.0, provenance: 'what a long step loses follows from "
       "power'}}\n"
       "\npower:  # see calibration/power.h\n{}  limit: {:.0f} W\n  standing: {:.0f} W\n  active: {:.0f} W\n"
-      "  per_flop: {{{}}}\n  attention: {:.2f}\n  product_clock: {:.3f}\n  exponent: {:.2f}\n  per_byte: {:.0f} pJ\n"
-      "  provenance: 'measured here, {:.0f} W off at most; limit: driver; per_byte: assumed'\n",
-      base != nullptr ? "  governs: true\n" : "", f.power_limit, p.standing, p.active, types, p.attention,
-      p.product_clock, p.exponent, p.per_byte * 1e12, fit.largest_error);
+      "  per_flop: {{{}}}\n{}  per_byte: {:.0f} pJ\n"
+      "  provenance: 'measured here, {:.0f} W off at most; limit: driver; per_byte: assumed{}'\n",
+      base != nullptr ? "  governs: true\n" : "", f.power_limit, p.standing, p.active, types, lines, p.per_byte * 1e12,
+      fit.largest_error, others);
 }
 
 std::string sustained(const Samples& samples, const BaseProfile* base) {
@@ -174,15 +217,22 @@ std::string streaming(const Samples& samples, const DeviceProfile::Model& device
   if (base != nullptr) start = base->device.model().streaming;
   const std::string others = base != nullptr ? "as " + base->name : "assumed";
   if (samples.streaming.empty()) return section("streaming", yaml_string(others), to_yaml(start, 2));
-  const StreamingModel model = fit_streaming(start, samples.streaming, device.sheet.memory_bandwidth);
-  std::string missing;
+  StreamingModel model = fit_streaming(start, samples.streaming, device.sheet.memory_bandwidth);
+  std::string missing, cached;
   for (std::size_t i = 0; i < kStreamingKernels; ++i) {
     const auto kernel = static_cast<Streaming>(i);
     if (std::none_of(samples.streaming.begin(), samples.streaming.end(),
                      [&](const StreamingSample& s) { return s.kernel == kernel; }))
       missing += fmt::format("{}{}", missing.empty() ? "" : ", ", name_of(kernel));
   }
-  const std::string provenance = missing.empty() ? "measured here" : "measured here; " + others + ": " + missing;
+  for (std::size_t i = 0; i < kStreamingKernels; ++i) {
+    if (model.efficiency[i] <= 1) continue;
+    cached +=
+        fmt::format("{}{} {:.2f}", cached.empty() ? "" : ", ", name_of(static_cast<Streaming>(i)), model.efficiency[i]);
+    model.efficiency[i] = 1;
+  }
+  std::string provenance = missing.empty() ? "measured here" : "measured here; " + others + ": " + missing;
+  if (!cached.empty()) provenance += "; small tensors alone moved more than memory does, and count as 1: " + cached;
   return section(
       "streaming", yaml_string(provenance),
       fmt::format("  {}\n", to_yaml(judge_streaming(model, samples.streaming, device.sheet.memory_bandwidth))) +
@@ -242,12 +292,18 @@ std::string facts_text(const Samples& samples) {
 
 }  // namespace
 
-std::string fit_profile(const DeviceFacts& facts, const Samples& samples, const BaseProfile* base) {
+std::string fit_profile(const DeviceFacts& given, const Samples& samples, const BaseProfile* base) {
+  DeviceFacts facts = given;
+  const MemoryRate memory = memory_rate(given, samples, base);
+  facts.memory_bandwidth = memory.rate;
   const DeviceProfile::Model device = device_of(facts);
   const std::optional<PowerFit> watts =
-      facts.power_limit > 0 ? fit_power(samples.power, facts.boost_hz * 1e-6) : std::nullopt;
+      facts.power_limit > 0
+          ? fit_power(samples.power, facts.boost_hz * 1e-6, base != nullptr ? base->device.power() : PowerModel{})
+          : std::nullopt;
   const FittedNode node = fit_node(facts, samples, base);
-  return data_sheet(facts, device, base) + (watts ? power(facts, *watts, base) : sustained(samples, base)) + node.yaml +
+  return data_sheet(facts, device, base) + memory.line +
+         (watts ? power(facts, *watts, base) : sustained(samples, base)) + node.yaml +
          streaming(samples, device, base) + gemm(samples, device, base) + attention(samples, device, base) +
          collectives(samples, node, base) + facts_text(samples);
 }
