@@ -19,6 +19,10 @@ struct MeasureOptions {
 /// The kernels of every shipped model of language, split over 1, 8, 4 and 2 tensor ranks in turn.
 std::vector<calibration::ModelKernels> shipped_models();
 
+/// The text of a profile of a device that told these facts of itself, fitted to the samples of a table.
+std::string profile_text(const calibration::GpuFacts& facts, const std::string& samples,
+                         const std::vector<std::string>& problems = {});
+
 /// Measures the GPU, then fits and writes a profile. Returns the exit status; throws sim::UserError. Whatever was
 /// measured stays in the samples file, however the run ends.
 int measure_device(const MeasureOptions& options);

@@ -294,7 +294,7 @@ std::vector<std::string> notes_of(const GpuFacts& f) {
   return notes;
 }
 
-calibration::DeviceFacts device_facts(const GpuFacts& f, const calibration::BaseProfile* base, const Tally& tally) {
+calibration::DeviceFacts device_facts(const GpuFacts& f, const calibration::BaseProfile* base) {
   calibration::DeviceFacts facts;
   facts.description = identity_of(f);
   for (const std::string& word : words_of(f.name)) facts.name += (facts.name.empty() ? "" : "-") + word;
@@ -305,7 +305,6 @@ calibration::DeviceFacts device_facts(const GpuFacts& f, const calibration::Base
   facts.gpus = f.gpus;
   facts.links = f.links;
   facts.notes = notes_of(f);
-  for (const std::string& problem : tally.problems()) facts.notes.push_back(problem);
   using calibration::CaseType;
   using calibration::DataType;
   const std::map<DataType, CaseType> types{{DataType::fp32, CaseType::float32},
@@ -366,6 +365,14 @@ std::vector<calibration::ModelKernels> shipped_models() {
   return kernels;
 }
 
+std::string profile_text(const GpuFacts& facts, const std::string& samples, const std::vector<std::string>& problems) {
+  const std::optional<calibration::BaseProfile> base = shipped_profile(facts);
+  const calibration::BaseProfile* const same_chip = base ? &*base : nullptr;
+  calibration::DeviceFacts told = device_facts(facts, same_chip);
+  told.notes.insert(told.notes.end(), problems.begin(), problems.end());
+  return calibration::fit_profile(told, calibration::read_samples(samples), same_chip);
+}
+
 int measure_device(const MeasureOptions& options) {
   if (options.out.empty()) {
     throw sim::UserError(
@@ -392,10 +399,7 @@ int measure_device(const MeasureOptions& options) {
     std::cerr << "stopped; " << kept << '\n';
     return kInterrupted;
   }
-  const std::optional<calibration::BaseProfile> base = shipped_profile(facts);
-  const calibration::BaseProfile* const same_chip = base ? &*base : nullptr;
-  const std::string profile =
-      calibration::fit_profile(device_facts(facts, same_chip, tally), calibration::read_samples(samples), same_chip);
+  const std::string profile = profile_text(facts, samples, tally.problems());
   write_output(options.out, [&](std::ostream& out) { out << profile; });
   fmt::print("profile in {}, its {} samples in {}\n", options.out, journal.rows(), samples);
   return kDone;
