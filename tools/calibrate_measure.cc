@@ -206,7 +206,8 @@ struct Tally {
     std::map<std::string, std::size_t> problems;  // by reason
   };
   std::map<calibration::CaseClass, OfClass> classes;
-  std::size_t left = 0;  // for which the time did not last
+  std::map<std::string, std::size_t> limited;  // by what held the clock back
+  std::size_t left = 0;                        // for which the time did not last
   bool lost = false, interrupted = false;
   std::string lost_message;
 
@@ -262,6 +263,7 @@ Tally measure_all(GpuModule& module, const std::vector<PlannedCase>& plan, calib
     if (status == GpuStatus::done) {
       journal.append(measured);
       ++of.measured;
+      if (measured.limits != 0) ++tally.limited[calibration::limits_text(measured.limits)];
     } else if (status == GpuStatus::lost || status == GpuStatus::no_device) {
       tally.lost = true;
       tally.lost_message = module.message();
@@ -291,6 +293,7 @@ std::vector<std::string> notes_of(const GpuFacts& f) {
       fmt::format("measured by orrery calibrate on {}, one of {} GPUs", today(), f.gpus),
       fmt::format("clock at most {:.0f} MHz, power limit {:.0f} W", f.clock_hz * 1e-6, f.power_limit_w)};
   if (f.missing[0] != 0) notes.push_back(fmt::format("missing: {}", f.missing));
+  if (f.state[0] != 0) notes.push_back(fmt::format("while it was measured: {}", f.state));
   return notes;
 }
 
@@ -324,6 +327,7 @@ void describe_device(const GpuFacts& f, int number) {
              f.processors, bytes_text(f.memory.bytes), f.driver, f.runtime);
   fmt::print("{}", wrapped(fmt::format("found: {}", f.libraries), "  ", "    "));
   if (f.missing[0] != 0) fmt::print("{}", wrapped(fmt::format("missing: {}", f.missing), "  ", "    "));
+  if (f.state[0] != 0) fmt::print("{}", wrapped(fmt::format("this bends what is measured: {}", f.state), "  ", "    "));
   std::fflush(stdout);
 }
 
@@ -336,6 +340,8 @@ void write_tally(std::ostream& out, const Tally& tally) {
   }
   table.write(out);
   for (const std::string& line : tally.problems()) out << wrapped(line, "  ", "    ");
+  for (const auto& [what, count] : tally.limited)
+    out << fmt::format("  below the highest clock: {} cases, limited by {}\n", count, what);
 }
 
 std::string samples_file_of(const std::string& profile) { return fs::path(profile).replace_extension(".csv").string(); }
@@ -402,6 +408,7 @@ int measure_device(const MeasureOptions& options) {
   const std::string profile = profile_text(facts, samples, tally.problems());
   write_output(options.out, [&](std::ostream& out) { out << profile; });
   fmt::print("profile in {}, its {} samples in {}\n", options.out, journal.rows(), samples);
+  for (const std::string& line : far_off(options.out, samples)) fmt::print("{}", wrapped(line, "", "  "));
   return kDone;
 }
 

@@ -94,15 +94,20 @@ struct GpuFacts {
     double pcie = 0;         // bytes/s and direction of its slot
   } links;
   double power_limit_w = 0;
+  char state[256] = {};  // what bends measurements: other processes, clocks that are set; separated by "; "
 };
 
 inline constexpr int kMostRepeats = 64;
+
+/// What held a clock back, as bits.
+inline constexpr std::int32_t kLimitedByPower = 1, kLimitedByHeat = 2, kLimitedBySetting = 4, kLimitedByBoard = 8;
 
 /// What one measurement gave. Without `timed`, only `error` is filled in.
 struct GpuTiming {
   std::int32_t repeats = 0;
   double seconds[kMostRepeats] = {};  // one kernel each; the ratio for sustained and interference
   double error = -1;                  // ||out - reference|| / ||reference||, reference in float64; below 0: not checked
+  std::int32_t limits = 0;            // of the bits above, those that a driver named while the kernel ran
   double sm_mhz = 0, power_w = 0;     // while the kernel ran, for class power the mean with its pauses; 0 unknown
 };
 

@@ -24,6 +24,10 @@ class Monitor {
   double power_limit_w() const;
   /// Joules drawn since some moment in the past, by a counter that moves some tens of times a second.
   double energy_j() const;
+  /// What holds the clock back now: bits of abi.h.
+  std::int32_t limits() const;
+  /// What bends measurements, in a few words; empty: nothing that is known.
+  std::string state() const;
   /// But for the slot's.
   GpuFacts::Links links() const;
 

@@ -87,6 +87,14 @@ double Monitor::energy_j() const {
   return static_cast<double>(count) * static_cast<double>(microjoules) * 1e-6;
 }
 
+// The driver names no reasons.
+std::int32_t Monitor::limits() const { return 0; }
+
+std::string Monitor::state() const {
+  const std::string level = sysfs_clocks_set(kSysfs, bus_);
+  return level.empty() ? "" : "its clocks are set: " + level;
+}
+
 GpuFacts::Links Monitor::links() const {
   GpuFacts::Links links;
   std::uint32_t devices = 0;

@@ -165,11 +165,21 @@ std::string without(const std::vector<const char*>& keys, const std::string& wri
   return out;
 }
 
+/// Products that ran at their highest clock, where these are most: what a limit takes is told by power, and not by each
+/// kernel. Otherwise all.
+std::vector<GemmSample> unlimited(const std::vector<GemmSample>& all) {
+  std::vector<GemmSample> out;
+  for (const GemmSample& s : all)
+    if (!s.limited) out.push_back(s);
+  return 2 * out.size() >= all.size() ? out : all;
+}
+
 std::string gemm(const Samples& samples, const DeviceProfile::Model& device, const BaseProfile* base) {
+  const std::vector<GemmSample> products = unlimited(samples.gemm);
   std::string out;
   bool has_bf16 = false;
   for (DataType t : {DataType::bf16, DataType::fp16, DataType::fp32, DataType::fp8}) {
-    std::string fitted = fit_gemm_section(samples.gemm, t, device, kMeasured).yaml;
+    std::string fitted = fit_gemm_section(products, t, device, kMeasured).yaml;
     if (!fitted.empty() && base != nullptr)
       fitted += without({"accumulate_exposed", "forms", "cast_launch", "cast_rate", "surface", "detail"}, fitted, 4);
     has_bf16 = has_bf16 || (t == DataType::bf16 && !fitted.empty());
@@ -180,7 +190,7 @@ std::string gemm(const Samples& samples, const DeviceProfile::Model& device, con
   if (has_bf16) return head + out;
   // Other types fall back on bf16, so there has to be one: the fp16 kernels of this device.
   std::vector<GemmSample> half;
-  for (GemmSample s : samples.gemm)
+  for (GemmSample s : products)
     if (s.shape.dtype == DataType::fp16) {
       s.shape.dtype = DataType::bf16;
       half.push_back(s);
@@ -294,6 +304,10 @@ std::string facts_text(const Samples& samples) {
 
 std::string fit_profile(const DeviceFacts& given, const Samples& samples, const BaseProfile* base) {
   DeviceFacts facts = given;
+  for (const auto& [what, count] : samples.limited)
+    facts.notes.push_back(
+        fmt::format("{} samples ran below the highest clock, limited by {}{}", count, what,
+                    unlimited(samples.gemm).size() < samples.gemm.size() ? "; products among them are in no fit" : ""));
   const MemoryRate memory = memory_rate(given, samples, base);
   facts.memory_bandwidth = memory.rate;
   const DeviceProfile::Model device = device_of(facts);

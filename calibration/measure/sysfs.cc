@@ -1,5 +1,6 @@
 // Paths and units as in the Linux kernel's documentation: ABI/testing/sysfs-bus-pci (max_link_speed, "32.0 GT/s PCIe";
-// max_link_width, lanes), gpu/amdgpu/thermal (hwmon freq1_input, hertz) and the topology that amdkfd lists below
+// max_link_width, lanes), gpu/amdgpu/thermal (hwmon freq1_input, hertz;
+// power_dpm_force_performance_level) and the topology that amdkfd lists below
 // class/kfd (io_links: type 11 is xGMI, min_bandwidth of one link and max_bandwidth of all between two nodes, in MB/s).
 #include "calibration/measure/sysfs.h"
 
@@ -81,6 +82,12 @@ double sysfs_clock_mhz(const std::string& root, const std::string& bus) {
     hertz = std::max(hertz, std::strtod(first_line(monitor / "freq1_input").c_str(), nullptr));
   });
   return hertz * 1e-6;
+}
+
+std::string sysfs_clocks_set(const std::string& root, const std::string& bus) {
+  if (bus.empty()) return {};
+  const std::string level = first_line(fs::path(root) / "bus/pci/devices" / bus / "power_dpm_force_performance_level");
+  return level == "auto" ? std::string() : level;
 }
 
 SysfsLinks sysfs_links(const std::string& root, const std::string& bus) {

@@ -19,6 +19,9 @@ double sysfs_pcie_bandwidth(const std::string& root, const std::string& bus);
 /// The compute clock of an AMD device now; 0 where unknown.
 double sysfs_clock_mhz(const std::string& root, const std::string& bus);
 
+/// What an AMD device's clocks are set to ("high", "manual"); empty where the driver chooses them.
+std::string sysfs_clocks_set(const std::string& root, const std::string& bus);
+
 /// xGMI links of an AMD device to others of its machine.
 struct SysfsLinks {
   double bandwidth = 0;  // bytes/s and direction, all together
