@@ -5,7 +5,7 @@
 #include <string>
 
 #include "calibration/kernels/device_state.h"
-#include "calibration/measure/sysfs.h"
+#include "calibration/kernels/sysfs.h"
 
 namespace orrery::calibration::gpu {
 namespace {

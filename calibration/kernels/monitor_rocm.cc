@@ -5,7 +5,7 @@
 
 #include "calibration/kernels/library.h"
 #include "calibration/kernels/monitor.h"
-#include "calibration/measure/sysfs.h"
+#include "calibration/kernels/sysfs.h"
 
 namespace orrery::calibration::gpu {
 namespace {

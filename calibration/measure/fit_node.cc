@@ -91,7 +91,7 @@ bool contradicts(const BaseProfile& base, const DeviceFacts& f, const std::map<s
   return true;
 }
 
-std::string section(const Written& w, const DeviceFacts& f, const BaseProfile* base, std::int64_t gpus) {
+std::string node_section(const Written& w, const DeviceFacts& f, const BaseProfile* base, std::int64_t gpus) {
   constexpr std::int64_t kPcieSwitches = 4;
   std::string host = fmt::format("  pcie_switches: {}\n", std::min(kPcieSwitches, gpus));
   if (base == nullptr)
@@ -114,7 +114,7 @@ FittedNode fit_node(const DeviceFacts& f, const Samples& samples, const BaseProf
   FittedNode out;
   Written wiring;
   const auto written = [&](double line, bool laws) {
-    out.yaml = section(wiring, f, base, out.gpus);
+    out.yaml = node_section(wiring, f, base, out.gpus);
     out.line_rate = std::max(line, fastest);
     out.rates = laws ? GroupRates::by_law : GroupRates::own;
     return out;

@@ -2,7 +2,7 @@
 // max_link_width, lanes), gpu/amdgpu/thermal (hwmon freq1_input, hertz;
 // power_dpm_force_performance_level) and the topology that amdkfd lists below
 // class/kfd (io_links: type 11 is xGMI, min_bandwidth of one link and max_bandwidth of all between two nodes, in MB/s).
-#include "calibration/measure/sysfs.h"
+#include "calibration/kernels/sysfs.h"
 
 #include <algorithm>
 #include <cctype>

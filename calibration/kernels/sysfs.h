@@ -1,5 +1,5 @@
 // What Linux says of a GPU where its driver's library does not: the PCIe slot, the clock of an AMD device and its links
-// to others. Linked into the GPU modules too, so that it needs C++17 and no other file of this room.
+// to others. Needs no other file of the modules, so that it is tested without one.
 #pragma once
 
 #include <string>
