@@ -183,6 +183,27 @@ void load_software(const Settings& document, Job& job) {
   note_changes(job, shelf, *reference, software);
 }
 
+/// Sections of a profile that miss their own samples by more than anyone would call a model.
+void note_far_sections(const Settings& device, Job& job) {
+  constexpr double kFarOffPct = 30;
+  const auto note = [&](const std::string& what, const Settings& section) {
+    const Settings* error = section.is_mapping() ? section.find("error") : nullptr;
+    const double median = error == nullptr ? 0 : error->get_number("median_pct", 0.0);
+    if (median > kFarOffPct)
+      job.assumptions.push_back(
+          fmt::format("The device's times of {} are {:.0f} % off in the median of the kernels that "
+                      "they were fitted to.",
+                      what, median));
+  };
+  for (const char* kind : {"attention", "streaming"})
+    if (const Settings* section = device.find(kind)) note(kind, *section);
+  for (const char* kind : {"gemm", "experts", "collectives"}) {
+    const Settings* group = device.find(kind);
+    if (group == nullptr) continue;
+    for (const auto& [name, section] : group->members()) note(fmt::format("{}.{}", kind, name), section);
+  }
+}
+
 void load_cluster(const Settings& document, Job& job) {
   const Settings& cluster = document.at("cluster");
   const Shelf& shelf = shelf_of("devices");
@@ -191,6 +212,7 @@ void load_cluster(const Settings& document, Job& job) {
   job.machine.device = device_of(reference, device.document);
   job.machine.node = topology::load_node_spec(device.document.at("node"));
   note_changes(job, shelf, reference, device);
+  note_far_sections(device.document, job);
 
   job.machine.gpus = required(cluster, "gpus").as_int();
   const std::int64_t full = job.machine.node.gpus;

@@ -25,6 +25,7 @@ const char* const kFakeGpu = ORRERY_FAKE_GPU;
 const char* const kCudaModule = ORRERY_CUDA_MODULE;
 const char* const kHipModule = ORRERY_HIP_MODULE;
 const char* const kEmulatedGpu = ORRERY_EMULATED_GPU;
+const char* const kEmulatedWide = ORRERY_EMULATED_WIDE;
 const char* const kEmulatedFolder = ORRERY_EMULATED_FOLDER;
 
 }  // namespace orrery::tests

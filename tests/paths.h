@@ -16,6 +16,7 @@ extern const char* const kFakeGpu;      // a module for `calibrate` that needs n
 extern const char* const kCudaModule;
 extern const char* const kHipModule;
 extern const char* const kEmulatedGpu;     // the kernels, run by the host
+extern const char* const kEmulatedWide;    // the same with warps of 64 lanes
 extern const char* const kEmulatedFolder;  // of the emulated rocBLAS
 
 }  // namespace orrery::tests

@@ -39,6 +39,7 @@ using nlohmann::ordered_json;
 struct CalibrateOptions {
   std::string check, samples, json;
   MeasureOptions measure;
+  LearnDeviceOptions learn;
   bool verify = false;
 };
 
@@ -138,8 +139,8 @@ Errors errors_of(const calibration::Samples& samples, const calibration::DeviceP
       ++errors.left_out[fmt::format("gemm {}", name_of(g.dtype))];
       continue;
     }
-    errors.add(fmt::format("gemm {}", name_of(g.dtype)), kByFlops, 2 * d(g.m) * d(g.n) * d(g.k), device.gemm(g),
-               sample.seconds);
+    errors.add(fmt::format("gemm {}{}", name_of(g.dtype), sample.limited ? ", below its clock" : ""), kByFlops,
+               2 * d(g.m) * d(g.n) * d(g.k), device.gemm(g), sample.seconds);
   }
   for (const calibration::GroupedSample& sample : samples.grouped) {
     const calibration::GroupedGemm& g = sample.shape;
@@ -235,19 +236,23 @@ ordered_json errors_json(const CalibrateOptions& options, const std::string& dev
   return json;
 }
 
+Errors checked(const std::string& profile, const std::string& samples) {
+  const sim::Settings document = document_of("devices", profile);
+  const auto device = calibration::DeviceProfile::load(document);
+  const sim::Settings* node = document.find("node");
+  const sim::Settings* rate = node == nullptr ? nullptr : node->find("rate");
+  return calibration::is_serving_table(samples) ? serving_errors(samples, device.isolated())
+                                                : errors_of(calibration::read_samples(samples), device.isolated(),
+                                                            rate == nullptr ? 0 : rate->as_bandwidth().value());
+}
+
 int check(const CalibrateOptions& options) {
   if (options.samples.empty()) {
     throw sim::UserError("orrery: calibrate: --check needs a table of measurements, as in --check PROFILE SAMPLES.csv");
   }
   check_writable(options.json);
-  const sim::Settings document = document_of("devices", options.check);
-  const auto device = calibration::DeviceProfile::load(document);
-  const sim::Settings* node = document.find("node");
-  const sim::Settings* rate = node == nullptr ? nullptr : node->find("rate");
-  const Errors errors = calibration::is_serving_table(options.samples)
-                            ? serving_errors(options.samples, device.isolated())
-                            : errors_of(calibration::read_samples(options.samples), device.isolated(),
-                                        rate == nullptr ? 0 : rate->as_bandwidth().value());
+  const Errors errors = checked(options.check, options.samples);
+  const std::string name = document_of("devices", options.check).at("name").text();
   if (errors.by_kernel.empty()) {
     throw sim::UserError(fmt::format(
         "{}: holds no sample that a profile can be checked on, expected a table of gemm (dtype,m,n,k,ms), attention "
@@ -257,11 +262,10 @@ int check(const CalibrateOptions& options) {
         options.samples));
   }
   if (!options.json.empty()) {
-    write_output(options.json,
-                 [&](std::ostream& out) { write_json(out, errors_json(options, device.name(), errors)); });
+    write_output(options.json, [&](std::ostream& out) { write_json(out, errors_json(options, name, errors)); });
   }
   if (options.json != "-") {
-    std::cout << wrapped(fmt::format("{} against {}", device.name(), options.samples), "", "  ");
+    std::cout << wrapped(fmt::format("{} against {}", name, options.samples), "", "  ");
     write_errors(std::cout, errors);
   }
   return kDone;
@@ -272,10 +276,30 @@ int calibrate(const CalibrateOptions& options) {
   if (!options.samples.empty())
     throw sim::UserError(
         fmt::format("orrery: calibrate: got '{}', expected --check PROFILE before a table", options.samples));
+  if (!options.learn.traces.empty()) {
+    LearnDeviceOptions learn = options.learn;
+    learn.out = options.measure.out;
+    return learn_device(learn);
+  }
   return options.verify ? verify_device(options.measure) : measure_device(options.measure);
 }
 
 }  // namespace
+
+std::vector<std::string> far_off(const std::string& profile, const std::string& samples) {
+  const Errors errors = checked(profile, samples);
+  std::vector<std::string> lines;
+  for (const auto& [kernel, unused] : errors.by_kernel) {
+    each_class(errors, kernel, [&, name = kernel](const char* size, const Figure& figure) {
+      if (figure.median_ape_pct > kFarOffPct)
+        lines.push_back(fmt::format(
+            "The profile is {:.0f} % off in the median of {} samples of {}{}: do not rely on it "
+            "there.",
+            figure.median_ape_pct, figure.n, name, size == kAll ? std::string() : fmt::format(", {}", size)));
+    });
+  }
+  return lines;
+}
 
 Action declare_calibrate(CommandOptions app) {
   const auto options = std::make_shared<CalibrateOptions>();
@@ -292,6 +316,15 @@ Action declare_calibrate(CommandOptions app) {
   app.add_option("--out", measure.out, "profile to write; its samples go beside it, as .csv").type_name("PROFILE.yaml");
   app.add_flag("--resume", measure.resume, "continue the samples file of an earlier run");
   app.add_flag("--verify", options->verify, "check the result of every kernel once, time nothing");
+  app.add_option("--learn", options->learn.traces,
+                 "take what cannot be run here from traces of your own job (as `orrery learn` reads), with --scenario; "
+                 "classes of kernels that the scenario's device was measured for stay")
+      .type_name("TRACE...");
+  app.add_option("--scenario", options->learn.scenario, "the scenario that the traces were taken of (YAML)")
+      .type_name("SCENARIO");
+  app.add_option("--set", options->learn.sets, "key.path=value, laid over the scenario; may be repeated")
+      .allow_extra_args(false)
+      .type_name("KEY=VALUE");
   app.add_option("--module", measure.module, "GPU module to load in place of those beside the program")
       .type_name("FILE");
   return [options] { return calibrate(*options); };

@@ -28,6 +28,7 @@
 #include "tools/parallel.h"
 #include "tools/report/output.h"
 #include "tools/report/text.h"
+#include "topology/cluster.h"
 #include "workloads/model/products.h"
 
 namespace orrery::tools {
@@ -78,30 +79,6 @@ std::unique_ptr<GpuModule> load_module(const std::string& named) {
   throw sim::UserError("orrery: calibrate: no GPU can be measured here: " + problems);
 }
 
-/// The kernels of every shipped model of language, split over 1, 8, 4 and 2 tensor ranks in turn.
-std::vector<calibration::ModelKernels> shipped_models() {
-  std::vector<std::string> files;
-  for (const auto& entry : fs::directory_iterator(scenarios::data_directory() + "/scenarios/models")) {
-    if (entry.path().extension() == ".yaml") files.push_back(entry.path().string());
-  }
-  std::sort(files.begin(), files.end());
-  std::vector<workloads::Model> models;
-  for (const std::string& file : files) {
-    if (scenarios::read_yaml(file).get_text("kind", "gpt") == "dlrm") continue;  // its look-ups are streams of bytes
-    workloads::Job job;
-    scenarios::load_model(scenarios::parse_yaml("model: " + fs::path(file).stem().string(), file), job);
-    models.push_back(job.model);
-  }
-  std::vector<calibration::ModelKernels> kernels;
-  for (const std::int64_t tensor : {1, 8, 4, 2}) {
-    for (const workloads::Model& model : models) {
-      if (model.attention.heads % tensor == 0 && model.mlp.hidden % tensor == 0)
-        kernels.push_back(workloads::measured_kernels(model, tensor));
-    }
-  }
-  return kernels;
-}
-
 /// Words in lower case, as in "nvidia", "a100", "sxm4", "80gb".
 std::vector<std::string> words_of(const std::string& name) {
   std::vector<std::string> words(1);
@@ -115,19 +92,65 @@ std::vector<std::string> words_of(const std::string& name) {
   return words;
 }
 
-/// The shipped profile of the same chip, by the first word of its name; of several, the one of most nearly the same
-/// memory.
-std::optional<calibration::DeviceProfile> shipped_profile(const GpuFacts& facts) {
-  const std::vector<std::string> words = words_of(facts.name);
-  std::optional<calibration::DeviceProfile> best;
-  const auto distance = [&](const calibration::DeviceProfile& p) {
-    return std::abs(static_cast<double>(p.memory().value()) - facts.memory.bytes);
+/// Chips whose drivers may name them "AMD Radeon Graphics", by what they call themselves to a compiler.
+const std::map<std::string, std::vector<std::string>> kUnnamed{
+    {"gfx90a", {"mi250x"}}, {"gfx942", {"mi300x", "mi325x"}}, {"gfx950", {"mi350x", "mi355x"}}};
+
+/// How far the shipped profile of a chip is from a device: variants differ in their slots, processors, memory, power
+/// and GPUs of a node.
+double distance(const GpuFacts& f, const std::vector<std::string>& words, const std::string& name,
+                const calibration::BaseProfile& base) {
+  const auto has = [](const std::vector<std::string>& list, const char* word) {
+    return std::find(list.begin(), list.end(), word) != list.end();
   };
+  const std::vector<std::string> own = words_of(name);
+  double sum = 0;
+  for (const char* slot : {"pcie", "nvl", "sxm"}) {
+    const bool named = std::any_of(words.begin(), words.end(), [&](const auto& w) { return w.starts_with(slot); });
+    if (named != has(own, slot)) sum += std::string_view(slot) == "sxm" ? 0.2 : 1;
+  }
+  const auto apart = [](double a, double b) { return a > 0 && b > 0 ? std::abs(std::log(a / b)) : 0.0; };
+  sum += 4 * apart(static_cast<double>(f.processors), static_cast<double>(base.device.processors()));
+  sum += 2 * apart(f.memory.bytes, static_cast<double>(base.device.memory().value()));
+  sum += apart(f.power_limit_w, base.device.power().limit);
+  sum += apart(f.links.bandwidth, base.node.rate);
+  if (f.gpus > 2) sum += 0.1 * apart(f.gpus, static_cast<double>(base.node.gpus));
+  return sum + 1e-3 * static_cast<double>(own.size());  // the plainest of equals
+}
+
+calibration::BaseProfile base_of(const std::string& name) {
+  const sim::Settings document = document_of("devices", name);
+  const topology::NodeSpec node = topology::load_node_spec(document.at("node"));
+  calibration::BaseProfile base{name, calibration::DeviceProfile::load(document), {}};
+  base.node.gpus = node.gpus;
+  base.node.efficiency = node.efficiency;
+  base.node.switched = node.kind == topology::NodeSpec::Kind::nvswitch;
+  base.node.mesh = node.kind == topology::NodeSpec::Kind::mesh;
+  if (!base.node.mesh) base.node.rate = node.rate.value();
+  for (const topology::NodeSpec::MeshLink& link : node.mesh)
+    if (base.node.mesh && link.a == 0) base.node.rate += link.rate.value();
+  return base;
+}
+
+/// The shipped profile of the same chip: by the first word of its name among those of the device's, or by architecture
+/// where the device has no name of its own; of several, the nearest.
+std::optional<calibration::BaseProfile> shipped_profile(const GpuFacts& facts) {
+  constexpr double kOtherChip = 0.5;  // of one that goes by no name: other processors, another memory
+  const std::vector<std::string> words = words_of(facts.name);
+  const auto unnamed = kUnnamed.find(facts.architecture);
+  std::optional<calibration::BaseProfile> best;
+  double least = 1e300;
   for (const auto& entry : fs::directory_iterator(scenarios::data_directory() + "/calibration/profiles")) {
-    const std::string name = entry.path().stem().string();
-    if (std::find(words.begin(), words.end(), words_of(name).front()) == words.end()) continue;
-    const auto profile = calibration::DeviceProfile::load(document_of("devices", name));
-    if (!best || distance(profile) < distance(*best)) best = profile;
+    const std::string name = entry.path().stem().string(), chip = words_of(name).front();
+    const bool named = std::find(words.begin(), words.end(), chip) != words.end();
+    const bool alike = unnamed != kUnnamed.end() &&
+                       std::find(unnamed->second.begin(), unnamed->second.end(), chip) != unnamed->second.end();
+    if (!named && !alike) continue;
+    calibration::BaseProfile base = base_of(name);
+    const double far = distance(facts, words, name, base) + (named ? 0 : 0.01);
+    if ((!named && far > kOtherChip) || far > least || (far == least && best && best->name < name)) continue;
+    least = far;
+    best = std::move(base);
   }
   return best;
 }
@@ -183,7 +206,8 @@ struct Tally {
     std::map<std::string, std::size_t> problems;  // by reason
   };
   std::map<calibration::CaseClass, OfClass> classes;
-  std::size_t left = 0;  // for which the time did not last
+  std::map<std::string, std::size_t> limited;  // by what held the clock back
+  std::size_t left = 0;                        // for which the time did not last
   bool lost = false, interrupted = false;
   std::string lost_message;
 
@@ -239,6 +263,7 @@ Tally measure_all(GpuModule& module, const std::vector<PlannedCase>& plan, calib
     if (status == GpuStatus::done) {
       journal.append(measured);
       ++of.measured;
+      if (measured.limits != 0) ++tally.limited[calibration::limits_text(measured.limits)];
     } else if (status == GpuStatus::lost || status == GpuStatus::no_device) {
       tally.lost = true;
       tally.lost_message = module.message();
@@ -268,10 +293,11 @@ std::vector<std::string> notes_of(const GpuFacts& f) {
       fmt::format("measured by orrery calibrate on {}, one of {} GPUs", today(), f.gpus),
       fmt::format("clock at most {:.0f} MHz, power limit {:.0f} W", f.clock_hz * 1e-6, f.power_limit_w)};
   if (f.missing[0] != 0) notes.push_back(fmt::format("missing: {}", f.missing));
+  if (f.state[0] != 0) notes.push_back(fmt::format("while it was measured: {}", f.state));
   return notes;
 }
 
-calibration::DeviceFacts device_facts(const GpuFacts& f, const calibration::DeviceProfile* base, const Tally& tally) {
+calibration::DeviceFacts device_facts(const GpuFacts& f, const calibration::BaseProfile* base) {
   calibration::DeviceFacts facts;
   facts.description = identity_of(f);
   for (const std::string& word : words_of(f.name)) facts.name += (facts.name.empty() ? "" : "-") + word;
@@ -279,9 +305,9 @@ calibration::DeviceFacts device_facts(const GpuFacts& f, const calibration::Devi
   facts.memory_bytes = f.memory.bytes;
   facts.boost_hz = f.clock_hz;
   facts.power_limit = f.power_limit_w;
-  facts.nvlink_bandwidth = f.nvlink_bandwidth;
+  facts.gpus = f.gpus;
+  facts.links = f.links;
   facts.notes = notes_of(f);
-  for (const std::string& problem : tally.problems()) facts.notes.push_back(problem);
   using calibration::CaseType;
   using calibration::DataType;
   const std::map<DataType, CaseType> types{{DataType::fp32, CaseType::float32},
@@ -290,9 +316,9 @@ calibration::DeviceFacts device_facts(const GpuFacts& f, const calibration::Devi
                                            {DataType::fp8, CaseType::fp8_e4m3}};
   for (const auto& [type, measured] : types) {
     const double peak = f.peak[static_cast<int>(measured)];
-    if (peak > 0) facts.peak_flops[type] = base != nullptr ? base->peak(type).value() : peak;
+    if (peak > 0) facts.peak_flops[type] = base != nullptr ? base->device.peak(type).value() : peak;
   }
-  facts.memory_bandwidth = base != nullptr ? base->memory_bandwidth().value() : f.memory.bandwidth;
+  facts.memory_bandwidth = base != nullptr ? base->device.memory_bandwidth().value() : f.memory.bandwidth;
   return facts;
 }
 
@@ -301,6 +327,7 @@ void describe_device(const GpuFacts& f, int number) {
              f.processors, bytes_text(f.memory.bytes), f.driver, f.runtime);
   fmt::print("{}", wrapped(fmt::format("found: {}", f.libraries), "  ", "    "));
   if (f.missing[0] != 0) fmt::print("{}", wrapped(fmt::format("missing: {}", f.missing), "  ", "    "));
+  if (f.state[0] != 0) fmt::print("{}", wrapped(fmt::format("this bends what is measured: {}", f.state), "  ", "    "));
   std::fflush(stdout);
 }
 
@@ -313,11 +340,44 @@ void write_tally(std::ostream& out, const Tally& tally) {
   }
   table.write(out);
   for (const std::string& line : tally.problems()) out << wrapped(line, "  ", "    ");
+  for (const auto& [what, count] : tally.limited)
+    out << fmt::format("  below the highest clock: {} cases, limited by {}\n", count, what);
 }
 
 std::string samples_file_of(const std::string& profile) { return fs::path(profile).replace_extension(".csv").string(); }
 
 }  // namespace
+
+std::vector<calibration::ModelKernels> shipped_models() {
+  std::vector<std::string> files;
+  for (const auto& entry : fs::directory_iterator(scenarios::data_directory() + "/scenarios/models")) {
+    if (entry.path().extension() == ".yaml") files.push_back(entry.path().string());
+  }
+  std::sort(files.begin(), files.end());
+  std::vector<workloads::Model> models;
+  for (const std::string& file : files) {
+    if (scenarios::read_yaml(file).get_text("kind", "gpt") == "dlrm") continue;  // its look-ups are streams of bytes
+    workloads::Job job;
+    scenarios::load_model(scenarios::parse_yaml("model: " + fs::path(file).stem().string(), file), job);
+    models.push_back(job.model);
+  }
+  std::vector<calibration::ModelKernels> kernels;
+  for (const std::int64_t tensor : {1, 8, 4, 2}) {
+    for (const workloads::Model& model : models) {
+      if (model.attention.heads % tensor == 0 && model.mlp.hidden % tensor == 0)
+        kernels.push_back(workloads::measured_kernels(model, tensor));
+    }
+  }
+  return kernels;
+}
+
+std::string profile_text(const GpuFacts& facts, const std::string& samples, const std::vector<std::string>& problems) {
+  const std::optional<calibration::BaseProfile> base = shipped_profile(facts);
+  const calibration::BaseProfile* const same_chip = base ? &*base : nullptr;
+  calibration::DeviceFacts told = device_facts(facts, same_chip);
+  told.notes.insert(told.notes.end(), problems.begin(), problems.end());
+  return calibration::fit_profile(told, calibration::read_samples(samples), same_chip);
+}
 
 int measure_device(const MeasureOptions& options) {
   if (options.out.empty()) {
@@ -345,12 +405,10 @@ int measure_device(const MeasureOptions& options) {
     std::cerr << "stopped; " << kept << '\n';
     return kInterrupted;
   }
-  const std::optional<calibration::DeviceProfile> base = shipped_profile(facts);
-  const calibration::DeviceProfile* const same_chip = base ? &*base : nullptr;
-  const std::string profile =
-      calibration::fit_profile(device_facts(facts, same_chip, tally), calibration::read_samples(samples), same_chip);
+  const std::string profile = profile_text(facts, samples, tally.problems());
   write_output(options.out, [&](std::ostream& out) { out << profile; });
   fmt::print("profile in {}, its {} samples in {}\n", options.out, journal.rows(), samples);
+  for (const std::string& line : far_off(options.out, samples)) fmt::print("{}", wrapped(line, "", "  "));
   return kDone;
 }
 

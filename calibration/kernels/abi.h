@@ -9,7 +9,7 @@
 namespace orrery::calibration {
 
 /// Both sides must name the same number; it changes with anything below.
-inline constexpr std::int32_t kGpuAbi = 3;
+inline constexpr std::int32_t kGpuAbi = 4;
 
 enum class CaseClass : std::int32_t {
   gemm,
@@ -85,17 +85,29 @@ struct GpuFacts {
   } memory;
   double clock_hz = 0;           // highest
   double peak[kCaseTypes] = {};  // dense FLOP/s at that clock, from the architecture; 0: not supported
-  double nvlink_bandwidth = 0;   // bytes/s and direction, all links; 0 none or unknown
+  /// How it reaches the other GPUs of its machine. What a driver hides (in a virtual machine, say) is 0, as is what a
+  /// GPU does not have.
+  struct Links {
+    double bandwidth = 0;    // bytes/s and direction, all NVLinks or xGMI links of the GPU together
+    std::int32_t count = 0;  // of these links
+    std::int32_t peers = 0;  // GPUs that they lead to; 0: to switches
+    double pcie = 0;         // bytes/s and direction of its slot
+  } links;
   double power_limit_w = 0;
+  char state[256] = {};  // what bends measurements: other processes, clocks that are set; separated by "; "
 };
 
 inline constexpr int kMostRepeats = 64;
+
+/// What held a clock back, as bits.
+inline constexpr std::int32_t kLimitedByPower = 1, kLimitedByHeat = 2, kLimitedBySetting = 4, kLimitedByBoard = 8;
 
 /// What one measurement gave. Without `timed`, only `error` is filled in.
 struct GpuTiming {
   std::int32_t repeats = 0;
   double seconds[kMostRepeats] = {};  // one kernel each; the ratio for sustained and interference
   double error = -1;                  // ||out - reference|| / ||reference||, reference in float64; below 0: not checked
+  std::int32_t limits = 0;            // of the bits above, those that a driver named while the kernel ran
   double sm_mhz = 0, power_w = 0;     // while the kernel ran, for class power the mean with its pauses; 0 unknown
 };
 

@@ -1,9 +1,11 @@
 // Collectives between the GPUs of this machine, by NCCL or RCCL, one process driving all of them. Both have the same
 // functions, declared here as in NVIDIA's NCCL documentation. Sizes as in nccl-tests: the whole buffer (all-gather: the
-// output, reduce-scatter: the input). Left out: more than one node.
+// output, reduce-scatter: the input). Communicators take seconds to make, and stay for all cases of a group until one
+// fails. Left out: more than one node.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -27,6 +29,7 @@ struct Nccl {
   const char* (*error_text)(int) = nullptr;
   int (*init_all)(Comm*, int, const int*) = nullptr;
   int (*destroy)(Comm) = nullptr;
+  int (*abort)(Comm) = nullptr;
   int (*group_start)() = nullptr;
   int (*group_end)() = nullptr;
   int (*all_reduce)(const void*, void*, std::size_t, int, int, Comm, Stream) = nullptr;
@@ -44,6 +47,7 @@ struct Nccl {
             library.get(all_reduce, "ncclAllReduce") && library.get(reduce_scatter, "ncclReduceScatter") &&
             library.get(all_gather, "ncclAllGather") && library.get(broadcast, "ncclBroadcast") &&
             library.get(send, "ncclSend") && library.get(receive, "ncclRecv");
+    static_cast<void>(library.get(abort, "ncclCommAbort"));
   }
 };
 
@@ -54,6 +58,31 @@ Nccl& nccl() {
 
 void check_nccl(int status, const char* what) {
   if (status != 0) throw Failure{GpuStatus::failed, std::string(what) + ": " + nccl().error_text(status)};
+}
+
+/// Communicators by the devices that they join, in their order. Never destroyed with the statics: NCCL's own may be
+/// gone by then.
+using Kept = std::map<std::vector<int>, std::vector<Comm>>;
+Kept& kept() {
+  static Kept& one = *new Kept;
+  return one;
+}
+
+const std::vector<Comm>& communicators(const std::vector<int>& devices) {
+  const auto found = kept().find(devices);
+  if (found != kept().end()) return found->second;
+  std::vector<Comm> made(devices.size());
+  check_nccl(nccl().init_all(made.data(), static_cast<int>(devices.size()), devices.data()), "starting NCCL");
+  return kept()[devices] = std::move(made);
+}
+
+/// After an error a communicator is of no more use, and may never finish what it has begun.
+void give_up(const std::vector<int>& devices) {
+  const auto found = kept().find(devices);
+  if (found == kept().end()) return;
+  for (const Comm comm : found->second)
+    if (comm != nullptr) static_cast<void>(nccl().abort != nullptr ? nccl().abort(comm) : nccl().destroy(comm));
+  kept().erase(found);
 }
 
 /// One GPU of the group. Buffers are `count` bf16; sends come from `send`, results go to `receive`.
@@ -75,14 +104,12 @@ class Group {
     const auto gpus = static_cast<int>(what.gpus);
     // Every rank has an equal part.
     count_ -= count_ % gpus;
-    std::vector<int> devices;
-    for (int i = 0; i < gpus; ++i) devices.push_back((home_ + i) % device.facts().gpus);
-    comms_.resize(static_cast<std::size_t>(gpus));
-    check_nccl(nccl().init_all(comms_.data(), gpus, devices.data()), "starting NCCL");
+    for (int i = 0; i < gpus; ++i) devices_.push_back((home_ + i) % device.facts().gpus);
+    comms_ = communicators(devices_);
     for (int i = 0; i < gpus; ++i) {
-      check(gpuSetDevice(devices[static_cast<std::size_t>(i)]), "choosing a device");
+      check(gpuSetDevice(devices_[static_cast<std::size_t>(i)]), "choosing a device");
       Rank rank;
-      rank.device = devices[static_cast<std::size_t>(i)];
+      rank.device = devices_[static_cast<std::size_t>(i)];
       const auto bytes = static_cast<std::size_t>(count_) * 2;
       rank.send = Memory(bytes);
       rank.receive = Memory(bytes);
@@ -97,41 +124,20 @@ class Group {
     synchronise();
   }
   ~Group() {
-    for (const Comm comm : comms_)
-      if (comm != nullptr) static_cast<void>(nccl().destroy(comm));
     for (const Rank& rank : ranks_) static_cast<void>(gpuStreamDestroy(rank.stream));
     static_cast<void>(gpuSetDevice(home_));
   }
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
 
+  /// Whatever is wrong between a group's beginning and its end, the group is ended: NCCL counts them, and another case
+  /// would be enqueued into this one's.
   void run() {
-    const auto gpus = static_cast<int>(ranks_.size());
-    const auto all = static_cast<std::size_t>(count_), part = all / ranks_.size();
     check_nccl(nccl().group_start(), "starting a group");
-    for (int r = 0; r < gpus; ++r) {
-      const Rank& rank = ranks_[static_cast<std::size_t>(r)];
-      auto* const in = static_cast<Bf16*>(rank.send.data());
-      auto* const out = static_cast<Bf16*>(rank.receive.data());
-      const Comm comm = comms_[static_cast<std::size_t>(r)];
-      int status = 0;
-      const auto also = [&](int next) { status = status != 0 ? status : next; };
-      if (name_ == "all_reduce") also(nccl().all_reduce(in, out, all, kBfloat16, kSum, comm, rank.stream));
-      if (name_ == "reduce_scatter") also(nccl().reduce_scatter(in, out, part, kBfloat16, kSum, comm, rank.stream));
-      if (name_ == "all_gather") also(nccl().all_gather(in, out, part, kBfloat16, comm, rank.stream));
-      if (name_ == "broadcast") also(nccl().broadcast(in, out, all, kBfloat16, 0, comm, rank.stream));
-      if (name_ == "send_receive") {
-        also(nccl().send(in, all, kBfloat16, (r + 1) % gpus, comm, rank.stream));
-        also(nccl().receive(out, all, kBfloat16, (r + gpus - 1) % gpus, comm, rank.stream));
-      }
-      for (int peer = 0; name_ == "all_to_all" && peer < gpus; ++peer) {
-        const std::size_t at = part * static_cast<std::size_t>(peer);
-        also(nccl().send(in + at, part, kBfloat16, peer, comm, rank.stream));
-        also(nccl().receive(out + at, part, kBfloat16, peer, comm, rank.stream));
-      }
-      check_nccl(status, "enqueuing a collective");
-    }
-    check_nccl(nccl().group_end(), "ending a group");
+    const int enqueued = enqueue(), ended = nccl().group_end();
+    if (enqueued != 0 || ended != 0) give_up(devices_);
+    check_nccl(enqueued, "enqueuing a collective");
+    check_nccl(ended, "ending a group");
   }
 
   /// Seconds of one of `times` runs, on the slowest GPU.
@@ -174,6 +180,34 @@ class Group {
   }
 
  private:
+  /// The first status that is not success; what follows it is not enqueued.
+  int enqueue() const {
+    const auto gpus = static_cast<int>(ranks_.size());
+    const auto all = static_cast<std::size_t>(count_), part = all / ranks_.size();
+    int status = 0;
+    for (int r = 0; r < gpus && status == 0; ++r) {
+      const Rank& rank = ranks_[static_cast<std::size_t>(r)];
+      auto* const in = static_cast<Bf16*>(rank.send.data());
+      auto* const out = static_cast<Bf16*>(rank.receive.data());
+      const Comm comm = comms_[static_cast<std::size_t>(r)];
+      const auto also = [&](int next) { status = status != 0 ? status : next; };
+      if (name_ == "all_reduce") also(nccl().all_reduce(in, out, all, kBfloat16, kSum, comm, rank.stream));
+      if (name_ == "reduce_scatter") also(nccl().reduce_scatter(in, out, part, kBfloat16, kSum, comm, rank.stream));
+      if (name_ == "all_gather") also(nccl().all_gather(in, out, part, kBfloat16, comm, rank.stream));
+      if (name_ == "broadcast") also(nccl().broadcast(in, out, all, kBfloat16, 0, comm, rank.stream));
+      if (name_ == "send_receive") {
+        also(nccl().send(in, all, kBfloat16, (r + 1) % gpus, comm, rank.stream));
+        also(nccl().receive(out, all, kBfloat16, (r + gpus - 1) % gpus, comm, rank.stream));
+      }
+      for (int peer = 0; name_ == "all_to_all" && peer < gpus; ++peer) {
+        const std::size_t at = part * static_cast<std::size_t>(peer);
+        also(nccl().send(in + at, part, kBfloat16, peer, comm, rank.stream));
+        also(nccl().receive(out + at, part, kBfloat16, peer, comm, rank.stream));
+      }
+    }
+    return status;
+  }
+
   double right(int r, std::int64_t i, std::int64_t part, int gpus) const {
     const int peer = static_cast<int>(i / part);
     if (name_ == "all_gather") return sent(peer, i % part);
@@ -194,7 +228,8 @@ class Group {
   std::string name_;
   std::int64_t count_;
   int home_;
-  std::vector<Comm> comms_;
+  std::vector<int> devices_;
+  std::vector<Comm> comms_;  // kept for later groups
   std::vector<Rank> ranks_;
 };
 
@@ -217,6 +252,10 @@ GpuTiming measure_collective(Device& device, const Case& what, double budget, bo
   while (timing.repeats < kMostRepeats && (timing.repeats < 5 || spent() < budget))
     timing.seconds[timing.repeats++] = group.timed(times);
   return timing;
+}
+
+void end_collectives() {
+  while (!kept().empty()) give_up(kept().begin()->first);
 }
 
 void list_collective_library(Inventory& inventory) {

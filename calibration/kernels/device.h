@@ -57,7 +57,10 @@ __device__ inline void store(Bf16* data, std::int64_t vector, const Eight& e) {
 /// The vector that this thread works on, in a grid of whole vectors.
 __device__ inline std::int64_t own_vector() { return static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; }
 
-#if defined(ORRERY_HIP)
+#if defined(ORRERY_EMULATED)
+inline constexpr int kWarp = static_cast<int>(emulated::kWarpSize);
+inline float shuffle_xor(float value, int lane) { return emulated::shuffle_xor(value, lane); }
+#elif defined(ORRERY_HIP)
 inline constexpr int kWarp = 64;
 __device__ inline float shuffle_xor(float value, int lane) { return __shfl_xor(value, lane); }
 #else

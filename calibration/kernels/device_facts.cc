@@ -5,6 +5,7 @@
 #include <string>
 
 #include "calibration/kernels/device_state.h"
+#include "calibration/kernels/sysfs.h"
 
 namespace orrery::calibration::gpu {
 namespace {
@@ -106,7 +107,9 @@ void Device::describe() {
   peak(CaseType::bfloat16) = units.bf16 ? half : 0;
   peak(CaseType::float32) = half * units.single;
   peak(CaseType::fp8_e4m3) = peak(CaseType::fp8_e5m2) = units.fp8 ? 2 * half : 0;
-  f.nvlink_bandwidth = monitor_->nvlink_bandwidth();
+  set_text(f.state, sizeof f.state, monitor_->state());
+  f.links = monitor_->links();
+  f.links.pcie = sysfs_pcie_bandwidth(kSysfs, sysfs_bus(bus));
   f.power_limit_w = monitor_->power_limit_w();
 }
 

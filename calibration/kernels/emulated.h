@@ -41,7 +41,10 @@ inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z,
 
 namespace emulated {
 
-inline constexpr unsigned kWarpSize = 32;
+#if !defined(ORRERY_EMULATED_LANES)
+#define ORRERY_EMULATED_LANES 32
+#endif
+inline constexpr unsigned kWarpSize = ORRERY_EMULATED_LANES;  // 64 on AMD
 inline constexpr std::size_t kStack = 64 << 10;
 
 /// The block that runs now. Fibers are made once and run one thread of block after block; they switch by longjmp, since

@@ -140,5 +140,8 @@ GpuStatus orrery_gpu_measure(const Case* what, double budget, std::int32_t timed
   });
 }
 
-void orrery_gpu_close() { gpu::state().device.reset(); }
+void orrery_gpu_close() {
+  gpu::end_collectives();
+  gpu::state().device.reset();
+}
 }

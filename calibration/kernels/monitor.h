@@ -3,6 +3,8 @@
 
 #include <string>
 
+#include "calibration/kernels/abi.h"
+
 namespace orrery::calibration::gpu {
 
 class Monitor {
@@ -22,12 +24,17 @@ class Monitor {
   double power_limit_w() const;
   /// Joules drawn since some moment in the past, by a counter that moves some tens of times a second.
   double energy_j() const;
-  /// Sum over the active NVLinks, bytes/s and direction; 0 where there is none.
-  double nvlink_bandwidth() const;
+  /// What holds the clock back now: bits of abi.h.
+  std::int32_t limits() const;
+  /// What bends measurements, in a few words; empty: nothing that is known.
+  std::string state() const;
+  /// But for the slot's.
+  GpuFacts::Links links() const;
 
  private:
   bool works_ = false;
   std::string problem_;
+  std::string bus_;         // as Linux names it: small letters, a domain of four digits
   void* device_ = nullptr;  // NVML handle
   unsigned number_ = 0;     // ROCm SMI number
 };

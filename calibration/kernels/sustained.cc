@@ -178,6 +178,7 @@ GpuTiming measure_power(Device& device, const Case& what, double budget) {
   const auto to = energy_now(device.monitor(), period);
   const double seconds = std::chrono::duration<double>(to.second - from.second).count();
   timing.power_w = to.first > from.first ? (to.first - from.first) / seconds : watts / asked;
+  if (!(timing.power_w > 0)) throw Failure{GpuStatus::unavailable, "nothing here tells what the board draws"};
   timing.sm_mhz = clocks / asked;
   if (idle) timing.seconds[timing.repeats++] = seconds;
   return timing;

@@ -96,6 +96,7 @@ GpuTiming time_workload(Device& device, Workload& workload, double budget) {
     // Asked while the batch runs; the largest is the clock under load.
     timing.sm_mhz = std::max(timing.sm_mhz, device.monitor().sm_mhz());
     timing.power_w = std::max(timing.power_w, device.monitor().power_w());
+    timing.limits |= device.monitor().limits();
     end.wait();
     const double took = end.since(begin);
     timing.seconds[timing.repeats++] = took / launches;

@@ -35,6 +35,8 @@ GpuTiming measure_sustained(Device& device, const Case& what, double budget);
 GpuTiming measure_power(Device& device, const Case& what, double budget);
 GpuTiming measure_interference(Device& device, const Case& what, double budget);
 GpuTiming measure_collective(Device& device, const Case& what, double budget, bool timed);
+/// Gives up what collectives keep between cases.
+void end_collectives();
 
 /// What the build and this machine have: libraries found, and missing, each with what it is for.
 struct Inventory {

@@ -108,8 +108,8 @@ FitError collective_error(const CollectiveModel& model, std::span<const Collecti
 FitQuality judge_collective(std::span<const CollectiveSample> samples, double line_rate, double in_switch_from,
                             int folds, GroupRates rates = GroupRates::by_law);
 
-/// One floor for all kernels and a share of `memory_bandwidth` for each kernel of the samples; kernels without a sample
-/// keep what `start` says.
+/// One floor for all kernels and a share of `memory_bandwidth` for each kernel of the samples, above 1 where they moved
+/// more than that; kernels without a sample keep what `start` says.
 StreamingModel fit_streaming(const StreamingModel& start, std::span<const StreamingSample> samples,
                              double memory_bandwidth);
 /// In-sample.
@@ -127,8 +127,12 @@ double flops_of(const Attention& a);
 struct PowerFit {
   PowerModel power;  // what stands, activity, energies of the types that samples have, how both follow the clock
   double largest_error = 0;  // W, of any sample
+  /// What the samples determine: products at several clocks tell how speed and power follow it, attention its energy.
+  /// What they do not is `inherited`'s.
+  bool tells_clock = false, tells_attention = false;
 };
 /// Clocks are told as shares of `boost_mhz`. None without a board at rest, a copy and a product among the samples.
-std::optional<PowerFit> fit_power(const std::vector<PowerSample>& samples, double boost_mhz);
+std::optional<PowerFit> fit_power(const std::vector<PowerSample>& samples, double boost_mhz,
+                                  const PowerModel& inherited = {});
 
 }  // namespace orrery::calibration

@@ -17,6 +17,7 @@ constexpr double kPerByte = 45e-12;  // J
 // Bounds far beyond any device: watts, joules of an operation, and what attention may take more of them.
 constexpr double kMostWatts = 600, kMostPerFlop = 10e-12, kMostAttention = 4;
 constexpr double kLeastExponent = 1, kMostExponent = 4, kLeastProductClock = 0.5;
+constexpr double kApart = 1.03;       // highest clock over the lowest: more than a board's own wavering
 constexpr double kWattsOfTime = 700;  // a relative error of time counts as that of a board's power
 
 /// Places of the parameters; those of the types that samples have follow.
@@ -66,9 +67,23 @@ std::vector<double> errors_of(const PowerModel& power, const std::vector<PowerSa
   return errors;
 }
 
+/// Whether products of one kind ran at clocks that differ by more than a board's own wavering.
+bool ran_at_several_clocks(const std::vector<PowerSample>& samples) {
+  std::map<std::pair<DataType, double>, std::pair<double, double>> range;  // lowest and highest
+  for (const PowerSample& s : samples) {
+    if (s.kernel != "gemm" || !(s.sm_mhz > 0)) continue;
+    auto& [low, high] = range.try_emplace({s.dtype, s.flops}, s.sm_mhz, s.sm_mhz).first->second;
+    low = std::min(low, s.sm_mhz);
+    high = std::max(high, s.sm_mhz);
+  }
+  return std::any_of(range.begin(), range.end(),
+                     [](const auto& r) { return r.second.second > kApart * r.second.first; });
+}
+
 }  // namespace
 
-std::optional<PowerFit> fit_power(const std::vector<PowerSample>& samples, double boost_mhz) {
+std::optional<PowerFit> fit_power(const std::vector<PowerSample>& samples, double boost_mhz,
+                                  const PowerModel& inherited) {
   const auto first = [&](const char* kernel) {
     return std::find_if(samples.begin(), samples.end(), [&](const PowerSample& s) { return s.kernel == kernel; });
   };
@@ -76,14 +91,19 @@ std::optional<PowerFit> fit_power(const std::vector<PowerSample>& samples, doubl
   if (idle == samples.end() || first("copy") == samples.end() || first("gemm") == samples.end() || !(boost_mhz > 0))
     return std::nullopt;
   const std::array<std::size_t, kDataTypes> places = places_of(samples);
+  const bool tells_clock = ran_at_several_clocks(samples), tells_attention = first("attention") != samples.end();
   const auto model_at = [&](const Point& at) {
     PowerModel m;
     m.standing = idle->watts;
     m.per_byte = kPerByte;
     m.active = at[kActive] * kMostWatts;
-    m.exponent = kLeastExponent + at[kExponent] * (kMostExponent - kLeastExponent);
-    m.product_clock = kLeastProductClock + at[kProductClock] * (1 - kLeastProductClock);
-    m.attention = at[kAttention] * kMostAttention;
+    m.exponent = inherited.exponent;
+    m.product_clock = inherited.product_clock;
+    if (tells_clock) {
+      m.exponent = kLeastExponent + at[kExponent] * (kMostExponent - kLeastExponent);
+      m.product_clock = kLeastProductClock + at[kProductClock] * (1 - kLeastProductClock);
+    }
+    m.attention = tells_attention ? at[kAttention] * kMostAttention : inherited.attention;
     for (std::size_t t = 0; t < kDataTypes; ++t)
       if (places[t] > 0) m.per_flop[t] = at[places[t]] * kMostPerFlop;
     return m;
@@ -99,8 +119,7 @@ std::optional<PowerFit> fit_power(const std::vector<PowerSample>& samples, doubl
   LeastSquaresOptions options;
   options.iterations = 200;
   const LeastSquaresFit fit = least_squares(residuals, start, options);
-  PowerFit out{model_at(fit.at), 0};
-  if (first("attention") == samples.end()) out.power.attention = 1;
+  PowerFit out{model_at(fit.at), 0, tells_clock, tells_attention};
   for (std::size_t i = 0; i < samples.size(); ++i)
     out.largest_error = std::max(out.largest_error, std::abs(fit.residuals[i]));
   return out;

@@ -1,7 +1,6 @@
 // The text of a device profile from measurements: what `orrery calibrate` writes for the GPU that it measured, and the
-// fitted sections that orrery_fit writes for published tables. Pure: no files. What the samples lack is taken from
-// another profile and says so; what neither has is assumed, and says that. Left out: the node (its links cannot be told
-// from one GPU), which is written as an assumption to edit.
+// fitted sections that orrery_fit writes for published tables. Pure: no files. A chip that ships is inherited, so that
+// what was not measured stays as it is there; what no profile has is assumed, and says that.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "calibration/kernels/abi.h"
 #include "calibration/measure/fit.h"
 #include "calibration/measure/samples.h"
 #include "calibration/profile_model.h"
@@ -23,14 +23,27 @@ struct DeviceFacts {
   double boost_hz = 0;
   double power_limit = 0;                 // W
   std::map<DataType, double> peak_flops;  // dense
-  double nvlink_bandwidth = 0;            // bytes/s and direction, all links of a GPU
-  std::vector<std::string> notes;         // written as comments
+  std::int64_t gpus = 1;                  // of the machine
+  GpuFacts::Links links;
+  std::vector<std::string> notes;  // written as comments
 };
 
-/// The text of a profile fitted to `samples`, with provenance "measured here"; what the samples lack is taken from
-/// `base`, if there is one, with provenance "transferred from <name>". Throws sim::UserError when there are no matrix
-/// products in samples or base, or facts that no profile can do without (processors, peak, memory) are missing.
-std::string fit_profile(const DeviceFacts& facts, const Samples& samples, const DeviceProfile* base);
+/// The shipped profile of the same chip.
+struct BaseProfile {
+  std::string name;  // that documents inherit it by
+  DeviceProfile device;
+  struct Node {
+    std::int64_t gpus = 8;
+    double rate = 0;        // bytes/s and direction of a GPU, all its links
+    double efficiency = 1;  // share of it that large transfers reach
+    bool switched = true, mesh = false;
+  } node;
+};
+
+/// The text of a profile fitted to `samples`, with provenance "measured here". With a `base` it inherits that, and says
+/// only what was measured or is known to differ. Throws sim::UserError when there are no matrix products in samples or
+/// base, or facts that no profile can do without (processors, peak, memory) are missing.
+std::string fit_profile(const DeviceFacts& facts, const Samples& samples, const BaseProfile* base);
 
 /// A fitted section as YAML text, and a line about how well it holds for whoever waits for the fit.
 struct FittedSection {
@@ -45,10 +58,12 @@ FittedSection fit_experts_section(const std::vector<ExpertSample>& samples, cons
 /// attention, with its key; `start` gives what the samples do not tell.
 FittedSection fit_attention_section(const std::vector<AttentionSample>& samples, const DeviceProfile::Model& device,
                                     const std::string& provenance);
-/// collectives, with its key. `line_rate`, `in_switch_from` and `rates`: as in fit_collective. Throws sim::UserError
-/// naming `table` when an operation has no sample.
+/// collectives, with its key. `line_rate`, `in_switch_from` and `rates`: as in fit_collective. `larger`: a profile
+/// whose groups of more GPUs than the samples have are taken along, scaled by what the largest group measured is to the
+/// same there. Throws sim::UserError naming `table` when an operation has no sample.
 FittedSection fit_collective_section(const std::vector<CollectiveSample>& samples, double line_rate,
                                      double in_switch_from, const std::string& provenance, const std::string& table,
-                                     GroupRates rates = GroupRates::by_law);
+                                     GroupRates rates = GroupRates::by_law,
+                                     const DeviceProfile::Model* larger = nullptr);
 
 }  // namespace orrery::calibration

@@ -19,6 +19,26 @@ std::string summary_of(std::string_view kernel, const FitQuality& q) {
   return out + "\n";
 }
 
+/// Groups that only `other` has, at its rates and switches times what the largest group fitted is to the same there.
+void add_larger_groups(CollectiveModel& model, const CollectiveModel& other, CollectiveOp op) {
+  const double largest = model.gpus.back();
+  const auto scale = [&](Protocol CollectiveModel::*protocol,
+                         CollectiveModel::Part (CollectiveModel::*part)(CollectiveOp, double, double) const) {
+    constexpr double kLong = 1 << 28;
+    const double factor = (model.*part)(op, largest, kLong).rate / (other.*part)(op, largest, kLong).rate;
+    for (std::size_t g = 0; g < other.gpus.size(); ++g)
+      if (other.gpus[g] > largest) (model.*protocol).rate.push_back(factor * (other.*protocol).rate[g]);
+  };
+  scale(&CollectiveModel::low_latency, &CollectiveModel::low_latency_part);
+  scale(&CollectiveModel::bulk, &CollectiveModel::bulk_part);
+  const double shift = model.switch_bytes.back() / other.switch_at(largest);
+  for (std::size_t g = 0; g < other.gpus.size(); ++g)
+    if (other.gpus[g] > largest) {
+      model.switch_bytes.push_back(shift * other.switch_bytes[g]);
+      model.gpus.push_back(other.gpus[g]);
+    }
+}
+
 }  // namespace
 
 FittedSection fit_gemm_section(const std::vector<GemmSample>& all, DataType type, const DeviceProfile::Model& device,
@@ -85,7 +105,7 @@ FittedSection fit_attention_section(const std::vector<AttentionSample>& samples,
 
 FittedSection fit_collective_section(const std::vector<CollectiveSample>& samples, double line_rate,
                                      double in_switch_from, const std::string& provenance, const std::string& table,
-                                     GroupRates rates) {
+                                     GroupRates rates, const DeviceProfile::Model* larger) {
   std::string out, sizes, summary;
   for (std::size_t i = 0; i < kCollectiveOps; ++i) {
     const auto op = static_cast<CollectiveOp>(i);
@@ -103,14 +123,16 @@ FittedSection fit_collective_section(const std::vector<CollectiveSample>& sample
     if (like != op) collect(like);
     if (own.empty()) throw sim::UserError(fmt::format("{}: no sample of {}", table, name_of(like)));
     const double in_switch = op == CollectiveOp::all_reduce ? in_switch_from : 0;
-    const CollectiveModel model = fit_collective(own, line_rate, in_switch, rates);
+    const CollectiveModel fitted = fit_collective(own, line_rate, in_switch, rates);
+    CollectiveModel model = fitted;
+    if (larger != nullptr) add_larger_groups(model, larger->collective[i], op);
     if (sizes.empty())
       for (double g : model.gpus) sizes += fmt::format("{}{:.0f}", sizes.empty() ? "" : ", ", g);
     out += fmt::format("  {}:\n", name_of(op));
     if (like == op) {
       const FitQuality quality = judge_collective(own, line_rate, in_switch, kFolds, rates);
       summary += summary_of(name_of(op), quality);
-      const FitError large = collective_error(model, own, 1 << 20, 1e18);
+      const FitError large = collective_error(fitted, own, 1 << 20, 1e18);
       summary += fmt::format("  in-sample from 1 MB {:.2f} / {:.2f} %\n", large.median_ape, large.p90_ape);
       out += fmt::format("    {}\n", to_yaml(quality));
     } else {

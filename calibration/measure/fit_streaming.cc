@@ -21,7 +21,7 @@ StreamingModel with_floor(StreamingModel model, double floor, std::span<const St
     if (shows_rate(s, floor))
       shares[static_cast<std::size_t>(s.kernel)].push_back(s.bytes / ((s.seconds - floor) * memory_bandwidth));
   for (std::size_t i = 0; i < kStreamingKernels; ++i)
-    if (!shares[i].empty()) model.efficiency[i] = std::clamp(quantile(std::move(shares[i]), 0.5), 0.01, 1.0);
+    if (!shares[i].empty()) model.efficiency[i] = std::max(quantile(std::move(shares[i]), 0.5), 0.01);
   return model;
 }
 

@@ -71,6 +71,7 @@ GpuStatus GpuModule::measure(const Case& what, double budget, bool timed, Measur
   result.repeats = timing.repeats;
   result.sm_mhz = timing.sm_mhz;
   result.power_w = timing.power_w;
+  result.limits = timing.limits;
   if (timing.repeats <= 0) return status;
   const int repeats = std::min<int>(timing.repeats, kMostRepeats);
   const std::vector<double> seconds(timing.seconds, timing.seconds + repeats);

@@ -53,9 +53,18 @@ std::string key_of_row(std::string_view row) {
   return std::string(row.substr(0, end - 1));
 }
 
+std::string limits_text(int limits) {
+  std::string out;
+  for (const auto& [bit, name] : {std::pair{kLimitedByPower, "power"}, std::pair{kLimitedByHeat, "heat"},
+                                  std::pair{kLimitedBySetting, "setting"}, std::pair{kLimitedByBoard, "board"}})
+    if ((limits & bit) != 0) out += fmt::format("{}{}", out.empty() ? "" : "+", name);
+  return out;
+}
+
 std::string row_of(const Measurement& m) {
-  return fmt::format("{},{:.9g},{:.4g},{},{},{},{}", key_of(m.what), m.seconds, m.spread_pct, m.repeats,
-                     m.error < 0 ? "" : fmt::format("{:.3g}", m.error), known(m.sm_mhz), known(m.power_w));
+  return fmt::format("{},{:.9g},{:.4g},{},{},{},{},{}", key_of(m.what), m.seconds, m.spread_pct, m.repeats,
+                     m.error < 0 ? "" : fmt::format("{:.3g}", m.error), known(m.sm_mhz), known(m.power_w),
+                     limits_text(m.limits));
 }
 
 std::string describe(const Case& c) {

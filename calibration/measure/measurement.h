@@ -31,11 +31,15 @@ struct Measurement {
   int repeats = 0;
   double error = -1;  // relative, against float64; below 0: not checked
   double sm_mhz = 0, power_w = 0;
+  int limits = 0;  // bits of what held the clock back
 };
 /// A row without its line break; unknown numbers are left empty.
 std::string row_of(const Measurement& m);
 
 /// For people: "gemm bfloat16 tn 4096 x 4096 x 4096".
+/// What held a clock back, as in "power+heat"; empty: nothing that is known.
+std::string limits_text(int limits);
+
 std::string describe(const Case& what);
 
 /// Bytes that a streaming kernel reads and writes for each element; 0 for a name that is none.

@@ -369,6 +369,8 @@ PowerSample measured_power(const Line& line) {
 /// A row of what `orrery calibrate` wrote.
 void read_measured(const Line& line, Samples& out) {
   const std::string_view kind = line.text("class");
+  const std::string_view limits = line.has("limited") ? line.text("limited") : std::string_view{};
+  if (!limits.empty()) ++out.limited[std::string(limits)];
   if (kind == "gemm" || kind == "batched_gemm")
     out.gemm.push_back(measured_gemm(line));
   else if (kind == "grouped_gemm")
@@ -390,6 +392,9 @@ void read_measured(const Line& line, Samples& out) {
     line.fail("class", "got '" + std::string(kind) +
                            "', expected gemm, batched_gemm, grouped_gemm, attention, streaming, host, sustained, "
                            "power, interference or collective");
+  if (limits.empty()) return;
+  if (kind == "gemm" || kind == "batched_gemm") out.gemm.back().limited = true;
+  if (kind == "attention") out.attention.back().limited = true;
 }
 
 struct Table {
@@ -401,6 +406,7 @@ const std::vector<Table>& tables() {
   static const std::vector<Table> all = [] {
     std::vector<std::string> measured;
     for (std::string_view c : fields_of(kMeasuredColumns)) measured.emplace_back(c);
+    measured.pop_back();  // tables of before do not say what limited a row
     return std::vector<Table>{
         {{"dtype", "m", "n", "k", "ms"}, read_gemm},
         {{"batch", "seq", "heads", "kv_heads", "head_dim", "ms"}, read_attention},

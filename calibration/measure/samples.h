@@ -8,6 +8,7 @@
 // measured, all classes in one table (kMeasuredColumns), which may begin with comment lines (#).
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -20,10 +21,12 @@ namespace orrery::calibration {
 struct GemmSample {
   Gemm shape;
   double seconds = 0;
+  bool limited = false;  // ran below the highest clock
 };
 struct AttentionSample {
   Attention shape;
   double seconds = 0;
+  bool limited = false;
 };
 struct ExpertSample {
   ExpertLayer shape;
@@ -102,6 +105,7 @@ struct Samples {
   std::vector<SteadySample> steady;
   std::vector<PowerSample> power;
   std::vector<FactSample> facts;
+  std::map<std::string, std::size_t> limited;  // rows of which a driver said what held the clock back, by that
 };
 
 /// The header of the table that `orrery calibrate` writes. class: gemm | batched_gemm | grouped_gemm | attention |
@@ -109,10 +113,11 @@ struct Samples {
 /// backward for attention, <kernel>_<percent of the time> or idle for power, else the kernel, cost or operation; form:
 /// tn (forward), nn (data gradient), nt (weight gradient); seconds: the median over repeats, for sustained and
 /// interference the ratio; spread_pct: half the interquartile range over the median; error: relative, against float64.
-/// Fields that a class lacks are empty.
+/// Fields that a class lacks are empty. limited: what held the clock back while a row was measured (power, heat,
+/// setting or board, joined by +); tables of before lack the column.
 inline constexpr const char* kMeasuredColumns =
     "class,name,dtype,form,m,n,k,batch,seq,heads,kv_heads,head_dim,window,elements,bytes,gpus,seconds,spread_pct,"
-    "repeats,error,sm_mhz,power_w";
+    "repeats,error,sm_mhz,power_w,limited";
 
 /// Reads one table, gzipped or not. Throws sim::UserError naming file, line, column and what was expected.
 Samples read_samples(const std::string& file);

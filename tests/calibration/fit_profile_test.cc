@@ -29,7 +29,7 @@ DeviceFacts facts_of(const DeviceProfile& p) {
   f.memory_bandwidth = p.memory_bandwidth().value();
   for (DataType t : {DataType::bf16, DataType::fp16, DataType::fp32, DataType::fp8})
     f.peak_flops[t] = p.peak(t).value();
-  f.nvlink_bandwidth = 450e9;
+  f.links.bandwidth = 450e9;
   f.notes = {"clocks as they come"};
   return f;
 }
@@ -97,7 +97,9 @@ Samples measured(const DeviceProfile& truth) {
 }
 
 DeviceProfile load(const std::string& yaml) {
-  return DeviceProfile::load(orrery::scenarios::parse_yaml(yaml, "fitted.yaml"));
+  return DeviceProfile::load(orrery::scenarios::resolve(orrery::scenarios::shelf_of("devices"),
+                                                        orrery::scenarios::parse_yaml(yaml, "fitted.yaml"))
+                                 .document);
 }
 
 FitError errors(const std::vector<std::pair<Duration, Duration>>& fitted_and_true) {
@@ -161,7 +163,8 @@ TEST_CASE("samples of a known device give that device back") {
 }
 
 TEST_CASE("what was not measured is transferred from a base, or assumed, and says so") {
-  const DeviceProfile base = profile("h100-sxm-80gb");
+  const BaseProfile shipped{"h100-sxm-80gb", profile("h100-sxm-80gb"), {8, 450e9, 0.88, true, false}};
+  const DeviceProfile& base = shipped.device;
   const DeviceFacts facts = facts_of(base);
   Samples few;
   Random random(29);
@@ -169,22 +172,22 @@ TEST_CASE("what was not measured is transferred from a base, or assumed, and say
     const Gemm g = product(random.size(256, 8192), random.size(256, 8192), random.size(256, 8192), {});
     few.gemm.push_back({g, to_seconds(base.isolated().gemm(g))});
   }
-  const std::string with_base = fit_profile(facts, few, &base), alone = fit_profile(facts, few, nullptr);
-  CHECK(with_base.find("'transferred from h100-sxm-80gb'") != std::string::npos);
-  CHECK(alone.find("transferred") == std::string::npos);
+  const std::string with_base = fit_profile(facts, few, &shipped), alone = fit_profile(facts, few, nullptr);
+  CHECK(with_base.find("inherits: h100-sxm-80gb") != std::string::npos);
+  CHECK(alone.find("inherits") == std::string::npos);
   CHECK(alone.find("assumed") != std::string::npos);
   const DeviceProfile p = load(with_base);
   load(alone);
   Attention a = fused(4096, 32, 128, false);
   CHECK(to_seconds(p.isolated().attention(a)) == Approx(to_seconds(base.isolated().attention(a))).epsilon(0.01));
-  CHECK(p.uncertainty(a) == kUnmeasured);  // of another device
+  CHECK(p.uncertainty(a) == base.uncertainty(a));  // of the same chip
   CHECK(p.uncertainty(product(1024, 1024, 1024, {})) < kUnmeasured);
   // Only the base has matrix products.
-  CHECK(load(fit_profile(facts, Samples{}, &base)).uncertainty(Gemm{}) >= kUnmeasured);
+  CHECK(load(fit_profile(facts, Samples{}, &shipped)).gemm(Gemm{}) == base.gemm(Gemm{}));
   CHECK_THROWS_AS(fit_profile(facts, Samples{}, nullptr), UserError);
   DeviceFacts nothing = facts;
   nothing.processors = 0;
-  CHECK_THROWS_AS(fit_profile(nothing, few, &base), UserError);
+  CHECK_THROWS_AS(fit_profile(nothing, few, &shipped), UserError);
 }
 
 TEST_CASE("stated uncertainty covers about nine in ten samples that the fit has not seen") {
@@ -200,7 +203,7 @@ TEST_CASE("stated uncertainty covers about nine in ten samples that the fit has 
   for (std::size_t i = 0; i < all.size(); ++i) (fold_of(i + 7919, 4) == 0 ? test : train).push_back(all[i]);
   Samples samples;
   samples.gemm = train;
-  const DeviceProfile fitted = load(fit_profile(facts_of(device), samples, &device));
+  const DeviceProfile fitted = load(fit_profile(facts_of(device), samples, nullptr));
   std::size_t covered = 0;
   for (const GemmSample& s : test)
     if (std::fabs(to_seconds(fitted.isolated().gemm(s.shape)) / s.seconds - 1) <= fitted.uncertainty(s.shape))

@@ -136,8 +136,9 @@ TEST_CASE("a row and its key") {
   m.spread_pct = 0.5;
   m.repeats = 40;
   m.sm_mhz = 1755;
+  CHECK(limits_text(kLimitedByPower | kLimitedByHeat) == "power+heat");
   const std::string row = row_of(m);
-  CHECK(row == "attention,backward,bfloat16,,,,,2,4096,16,4,128,1024,,,,0.00125,0.5,40,,1755,");
+  CHECK(row == "attention,backward,bfloat16,,,,,2,4096,16,4,128,1024,,,,0.00125,0.5,40,,1755,,");
   CHECK(key_of_row(row) == key_of(m.what));
   const std::string columns = kMeasuredColumns;
   CHECK(std::count(row.begin(), row.end(), ',') == std::count(columns.begin(), columns.end(), ','));

@@ -18,7 +18,9 @@ double Monitor::sm_mhz() const { return 0; }
 double Monitor::power_w() const { return 0; }
 double Monitor::power_limit_w() const { return 0; }
 double Monitor::energy_j() const { return 0; }
-double Monitor::nvlink_bandwidth() const { return 0; }
+std::int32_t Monitor::limits() const { return 0; }
+std::string Monitor::state() const { return {}; }
+GpuFacts::Links Monitor::links() const { return {}; }
 
 void Device::describe() {
   monitor_ = std::make_unique<Monitor>("");
@@ -126,6 +128,7 @@ std::unique_ptr<AttentionPass> make_attention_pass(Device&, const Case& what, bo
 }
 void list_attention_library(Inventory&) {}
 void list_collective_library(Inventory&) {}
+void end_collectives() {}
 GpuTiming measure_host(Device&, const Case&, double) { no_time(); }
 GpuTiming measure_sustained(Device&, const Case&, double) { no_time(); }
 GpuTiming measure_power(Device&, const Case&, double) { no_time(); }

@@ -96,3 +96,31 @@ TEST_CASE("what calibrate refuses") {
   check_refused(table("op,gpus\nall_reduce,8\n"), "case.csv:1:1: header: ");
   check_refused(table("device,kernel,m,n,k,us\na100,matmul,1,1,1,5\n"), "case.csv");
 }
+
+TEST_CASE("what cannot be run here comes from the user's own trace, and what was measured stays") {
+  const Folder folder;
+  const std::string scenario =
+      folder.write("s.yaml",
+                   "cluster: {device: h100-sxm-80gb, gpus: 1, gpus_per_node: 1}\nmodel: llama3.2-1b\n"
+                   "parallelism: {tensor: 1, pipeline: 1, data: 1}\nbatch: {global: 2, micro: 1}\nprecision: bf16\n"
+                   "software: nanotron-2025\n");
+  REQUIRE(
+      tests::orrery({"run", scenario, "--trace", folder.file("t.json"), "--set", "cluster.device.sustained.matmul=0.88",
+                     "--set", "cluster.device.streaming.efficiency.layer_norm=0.5"})
+          .status == 0);
+  // The device's streaming kernels count as measured; its products do not.
+  const std::string device =
+      folder.write("device.yaml", "inherits: h100-sxm-80gb\nstreaming: {provenance: measured here}\n");
+  const Outcome learnt = tests::orrery({"calibrate", "--learn", folder.file("t.json"), "--scenario", scenario, "--set",
+                                        "cluster.device=" + device, "--out", folder.file("d.yaml")});
+  INFO(learnt.err);
+  REQUIRE(learnt.status == 0);
+  const std::string profile = tests::read_file(folder.file("d.yaml"));
+  INFO(profile);
+  CHECK(profile.find("matmul: 0.88") != std::string::npos);
+  CHECK(profile.find("layer_norm:") == std::string::npos);
+  CHECK(learnt.out.find("as measured before: norms") != std::string::npos);
+  check_refused(tests::orrery({"calibrate", "--learn", folder.file("t.json"), "--out", folder.file("e.yaml")}),
+                "--scenario");
+  check_refused(tests::orrery({"calibrate", "--learn", folder.file("t.json"), "--scenario", scenario}), "--out");
+}

@@ -1,14 +1,17 @@
 // A GPU module without a GPU, for the tests of `orrery calibrate`: it answers the module's interface with times of a
 // simple device (10 us and what work there is at 500 TFLOP/s and 4 TB/s, with 1 % of noise from the case itself).
 // The environment says how it misbehaves: ORRERY_FAKE_LOST=N loses the device at the N-th measurement, ORRERY_FAKE_NONE
-// finds no device, ORRERY_FAKE_SLOW_MS=T takes T milliseconds for each.
+// finds no device, ORRERY_FAKE_SLOW_MS=T takes T milliseconds for each. ORRERY_FAKE_RECORDING=FILE plays back a machine
+// of tests/fake_machine.h instead: its facts, then cases with their answers; what is not among them is not available.
 #include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "calibration/kernels/abi.h"
 
@@ -22,6 +25,42 @@ int measured = 0;
 double number(const char* name, double fallback) {
   const char* const text = std::getenv(name);
   return text == nullptr ? fallback : std::strtod(text, nullptr);
+}
+
+struct Recording {
+  GpuFacts facts;
+  struct Answer {
+    Case what;
+    GpuTiming timing;
+  };
+  std::vector<Answer> answers;
+  bool there = false;
+
+  Recording() {
+    const char* const name = std::getenv("ORRERY_FAKE_RECORDING");
+    if (name == nullptr) return;
+    std::ifstream in(name, std::ios::binary);
+    there = static_cast<bool>(in.read(reinterpret_cast<char*>(&facts), sizeof facts));
+    for (Answer a; in.read(reinterpret_cast<char*>(&a.what), sizeof a.what) &&
+                   in.read(reinterpret_cast<char*>(&a.timing), sizeof a.timing);)
+      answers.push_back(a);
+  }
+  /// Cases are asked for in the order in which they were planned.
+  const GpuTiming* of(const Case& what) {
+    for (std::size_t i = 0; i < answers.size(); ++i) {
+      const Answer& a = answers[(next + i) % answers.size()];
+      if (std::memcmp(&a.what, &what, sizeof what) != 0) continue;
+      next = (next + i + 1) % answers.size();
+      return &a.timing;
+    }
+    return nullptr;
+  }
+  std::size_t next = 0;
+};
+
+Recording& recording() {
+  static Recording one;
+  return one;
 }
 
 double seconds_of(const Case& c) {
@@ -55,12 +94,16 @@ std::int32_t orrery_gpu_abi() { return kGpuAbi; }
 const char* orrery_gpu_message() { return message.c_str(); }
 
 GpuStatus orrery_gpu_count(std::int32_t* count) {
-  *count = std::getenv("ORRERY_FAKE_NONE") == nullptr ? 2 : 0;
+  *count = std::getenv("ORRERY_FAKE_NONE") != nullptr ? 0 : recording().there ? recording().facts.gpus : 2;
   if (*count == 0) message = "looking for GPUs: there is none";
   return *count == 0 ? GpuStatus::no_device : GpuStatus::done;
 }
 
 GpuStatus orrery_gpu_open(std::int32_t device, GpuFacts* facts) {
+  if (recording().there) {
+    *facts = recording().facts;
+    return GpuStatus::done;
+  }
   GpuFacts f;
   std::snprintf(f.name, sizeof f.name, "NVIDIA H200");
   std::snprintf(f.architecture, sizeof f.architecture, "sm_90");
@@ -89,6 +132,12 @@ GpuStatus orrery_gpu_measure(const Case* what, double, std::int32_t timed, GpuTi
     return GpuStatus::lost;
   }
   std::this_thread::sleep_for(std::chrono::duration<double, std::milli>(number("ORRERY_FAKE_SLOW_MS", 0)));
+  if (recording().there) {
+    const GpuTiming* const answer = recording().of(*what);
+    if (answer != nullptr) *timing = *answer;
+    if (answer == nullptr) message = "not on this machine";
+    return answer != nullptr ? GpuStatus::done : GpuStatus::unavailable;
+  }
   if (what->kind == CaseClass::collective) {
     message = "NCCL: libnccl.so.2 not found";
     return GpuStatus::unavailable;
