@@ -121,13 +121,13 @@ ServingEngine ServingEngine::load(const Settings& document) {
     engine.host.overlap = HostOverlap::schedule;
   engine.host.plans = habit_at<Plans>(host, "plans", "at_once", "ahead");
   const Settings* habits = document.find("kernels");
-  engine.habits = {Casts::found_scales, habit_at<Norms>(habits, "norms", "own_kernels", "fused"),
+  engine.habits = {InputCasts::found_scales, habit_at<Norms>(habits, "norms", "own_kernels", "fused"),
                    habit_at<SharedExperts>(habits, "shared_experts", "in_line", "beside"),
                    habit_at<ExpertKernels>(habits, "experts", "grouped", "least_latency")};
   if (habits != nullptr) {
     const std::vector<std::string> casts{"found_scales", "known_scales", "fused"};
     const std::string name = habits->get_choice("casts", casts.front(), casts);
-    engine.habits.casts = static_cast<Casts>(std::find(casts.begin(), casts.end(), name) - casts.begin());
+    engine.habits.casts = static_cast<InputCasts>(std::find(casts.begin(), casts.end(), name) - casts.begin());
   }
   const Settings* reserve = document.find("reserve");
   engine.reserve = {

@@ -20,7 +20,7 @@ enum class HostOverlap : std::uint8_t { none, schedule };
 enum class Plans : std::uint8_t { at_once, ahead };
 /// How activations become a product's fp8 or nvfp4: by kernels that find scales first, as benchmarks of products time
 /// them; in one pass, where a checkpoint has the scales; or in the kernels ahead of the product.
-enum class Casts : std::uint8_t { found_scales, known_scales, fused };
+enum class InputCasts : std::uint8_t { found_scales, known_scales, fused };
 /// The norm behind an all-reduce: a kernel of its own, or part of the exchange.
 enum class Norms : std::uint8_t { own_kernels, fused };
 /// Shared experts: one after the other with the routed ones, or beside them on a second stream where an iteration is
@@ -55,7 +55,7 @@ struct ServingEngine {
     Plans plans = Plans::at_once;
   } host;
   struct Kernels {
-    Casts casts = Casts::found_scales;
+    InputCasts casts = InputCasts::found_scales;
     Norms norms = Norms::own_kernels;
     SharedExperts shared = SharedExperts::in_line;
     ExpertKernels experts = ExpertKernels::grouped;  // where attention is not data-parallel

@@ -111,10 +111,10 @@ IterationTimes::Part IterationTimes::of_rows(const ServedOp& op, double rows, bo
   const calibration::ServingEngine::Kernels& habits = replica_.engine.habits;
   if (const auto* p = std::get_if<ProductOp>(&op)) {
     const double bytes = p->n * p->k * calibration::weight_bytes(p->type), flops = 2 * rows * p->n * p->k;
-    const bool finds = habits.casts == calibration::Casts::found_scales || p->type == WeightType::fp8_block;
+    const bool finds = habits.casts == calibration::InputCasts::found_scales || p->type == WeightType::fp8_block;
     const bool quantised = p->type == WeightType::fp8 || p->type == WeightType::nvfp4;
     double seconds = kernels_.seconds(calibration::ServedProduct{p->type, rows, p->n, p->k, finds});
-    if (quantised && habits.casts == calibration::Casts::known_scales)
+    if (quantised && habits.casts == calibration::InputCasts::known_scales)
       seconds += sim::to_seconds(
           device.streaming(Streaming::copy, rows * p->k * (kActivationBytes + calibration::weight_bytes(p->type))));
     const double peak = device.peak(calibration::multiplied_as(p->type)).value();
