@@ -140,30 +140,10 @@ ServingEngine ServingEngine::load(const Settings& document) {
   return engine;
 }
 
-const sim::KeyTable& serving_engine_keys() {
-  using sim::Key;
-  static const sim::KeyTable kKeys(std::vector<Key>{
-      {"name", "text", "", "-", {}, "Of the release."},
-      {"provenance", "text", "", "-", {}, "Where its numbers come from."},
-      {"engine", "choice", "", "", engine_names(), "Whose kernels it runs."},
-      {"batching", "text", "", "", {}, "How it puts iterations together: a policy, by its name."},
-      {"max_sequences", "integer", "sequences", "256", {}, "Under way at a time.", {"1", "1000000"}},
-      {"max_batched_tokens", "integer", "tokens", "2048", {}, "Of an iteration.", {"1", "1000000"}},
-      {"large", "mapping", "", "-", {}, "Defaults on devices with much memory."},
-      {"large.memory", "quantity", "bytes", "", {}, "From so much on.", {"1 GB", "10 TB"}},
-      {"large.except", "text", "", "-", {}, "But not on devices whose names begin so."},
-      {"large.max_sequences", "integer", "sequences", "max_sequences", {}, "Under way at a time.", {"1", "1000000"}},
-      {"large.max_batched_tokens", "integer", "tokens", "max_batched_tokens", {}, "Of an iteration.", {"1", "1000000"}},
-      {"block_tokens", "integer", "tokens", "16", {}, "Of a block of the cache.", {"1", "4096"}},
-      {"memory_utilization", "number", "", "0.9", {}, "Share of memory that the engine takes.", {"0.01", "1"}},
-      {"chunked_prefill", "boolean", "", "true", {}, "Prompts are cut to what an iteration has room for."},
-      {"prefix_caching", "boolean", "", "true", {}, "Beginnings of prompts are found in the cache."},
-      {"graph_sizes",
-       "text",
-       "tokens",
-       "none",
-       {},
-       "Sizes at which iterations are captured, and ranges from:to:by, as in \"1 2 4 8:256:8\"."},
+namespace {
+
+std::vector<sim::Key> host_and_memory_keys() {
+  return {
       {"host", "mapping", "", "-", {}, "What the host spends."},
       {"host.iteration", "quantity", "time", "0 s", {}, "Around each iteration.", {"0 s", "1 s"}},
       {"host.sequence", "quantity", "time", "0 s", {}, "More for each sequence in it.", {"0 s", "1 s"}},
@@ -241,7 +221,46 @@ const sim::KeyTable& serving_engine_keys() {
        "total",
        {"total", "free"},
        "What memory_utilization is a share of: all memory, or what is free once weights are loaded."},
-  });
+  };
+}
+
+}  // namespace
+
+const sim::KeyTable& serving_engine_keys() {
+  using sim::Key;
+  static const sim::KeyTable kKeys = [] {
+    std::vector<Key> all{
+        {"name", "text", "", "-", {}, "Of the release."},
+        {"provenance", "text", "", "-", {}, "Where its numbers come from."},
+        {"engine", "choice", "", "", engine_names(), "Whose kernels it runs."},
+        {"batching", "text", "", "", {}, "How it puts iterations together: a policy, by its name."},
+        {"max_sequences", "integer", "sequences", "256", {}, "Under way at a time.", {"1", "1000000"}},
+        {"max_batched_tokens", "integer", "tokens", "2048", {}, "Of an iteration.", {"1", "1000000"}},
+        {"large", "mapping", "", "-", {}, "Defaults on devices with much memory."},
+        {"large.memory", "quantity", "bytes", "", {}, "From so much on.", {"1 GB", "10 TB"}},
+        {"large.except", "text", "", "-", {}, "But not on devices whose names begin so."},
+        {"large.max_sequences", "integer", "sequences", "max_sequences", {}, "Under way at a time.", {"1", "1000000"}},
+        {"large.max_batched_tokens",
+         "integer",
+         "tokens",
+         "max_batched_tokens",
+         {},
+         "Of an iteration.",
+         {"1", "1000000"}},
+        {"block_tokens", "integer", "tokens", "16", {}, "Of a block of the cache.", {"1", "4096"}},
+        {"memory_utilization", "number", "", "0.9", {}, "Share of memory that the engine takes.", {"0.01", "1"}},
+        {"chunked_prefill", "boolean", "", "true", {}, "Prompts are cut to what an iteration has room for."},
+        {"prefix_caching", "boolean", "", "true", {}, "Beginnings of prompts are found in the cache."},
+        {"graph_sizes",
+         "text",
+         "tokens",
+         "none",
+         {},
+         "Sizes at which iterations are captured, and ranges from:to:by, as in \"1 2 4 8:256:8\"."},
+    };
+    for (const Key& key : host_and_memory_keys()) all.push_back(key);
+    return sim::KeyTable(std::move(all));
+  }();
   return kKeys;
 }
 
