@@ -11,13 +11,13 @@ using tests::Outcome;
 
 namespace {
 
-constexpr const char* kScenario = "llama3.1-70b-serving-h100";
+constexpr const char* kServedScenario = "llama3.1-70b-serving-h100";
 
 TEST_CASE("an iteration's kernels and its breakdown both add up to it, and its trace is as long") {
   for (const char* work : {"workload=decode", "workload=prefill"}) {
     const tests::Folder folder;
     const std::string trace = folder.file("trace.json");
-    const Outcome outcome = tests::orrery({"run", kScenario, "--set", work, "--json", "-", "--trace", trace});
+    const Outcome outcome = tests::orrery({"run", kServedScenario, "--set", work, "--json", "-", "--trace", trace});
     INFO(work << outcome.err);
     REQUIRE(outcome.status == 0);
     const json result = json::parse(outcome.out);
@@ -35,7 +35,7 @@ TEST_CASE("an iteration's kernels and its breakdown both add up to it, and its t
 
 TEST_CASE("a longer prompt takes longer, and so do more sequences or longer ones") {
   const auto seconds = [](std::vector<std::string> sets) {
-    std::vector<std::string> words{"run", kScenario, "--json", "-"};
+    std::vector<std::string> words{"run", kServedScenario, "--json", "-"};
     for (const std::string& set : sets) words.insert(words.end(), {"--set", "workload." + set});
     const Outcome outcome = tests::orrery(words);
     INFO(outcome.err);
@@ -49,10 +49,10 @@ TEST_CASE("a longer prompt takes longer, and so do more sequences or longer ones
 }
 
 TEST_CASE("what is of a training step is refused beside an iteration, and an iteration where requests are served") {
-  const Outcome report = tests::orrery({"run", kScenario, "--set", "workload=decode", "--explain"});
+  const Outcome report = tests::orrery({"run", kServedScenario, "--set", "workload=decode", "--explain"});
   CHECK(report.status == 2);
   CHECK(report.err.find("--explain: is of a training step") != std::string::npos);
-  const Outcome served = tests::orrery({"serving", kScenario, "--set", "workload=decode"});
+  const Outcome served = tests::orrery({"serving", kServedScenario, "--set", "workload=decode"});
   CHECK(served.status == 2);
   CHECK(served.err.find("which orrery run looks at") != std::string::npos);
 }
