@@ -351,7 +351,11 @@ const calibration::RecipeBook& recipe_book() {
   static const calibration::RecipeBook book = [] {
     calibration::RecipeBook all;
     const fs::path folder = fs::path(data_directory()) / shelf_of("recipes").folder;
-    for (const std::string& part : shipped("recipes")) all.add(read_once((folder / (part + ".yaml")).string()));
+    const std::vector<std::string> parts = shipped("recipes");
+    if (parts.empty())
+      throw sim::UserError(
+          fmt::format("{}: holds no recipes, expected those that ship with the program", folder.string()));
+    for (const std::string& part : parts) all.add(read_once((folder / (part + ".yaml")).string()));
     return all;
   }();
   return book;

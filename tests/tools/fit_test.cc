@@ -108,7 +108,7 @@ TEST_CASE("no file changes unless asked; asked, the value is written in place an
   // A home of its own, so that the rows are marked there.
   const Folder home;
   const std::string tree = tests::kSourceDir;
-  for (const char* part : {"calibration/profiles", "calibration/software", "scenarios"}) {
+  for (const char* part : {"calibration/profiles", "calibration/recipes", "calibration/software", "scenarios"}) {
     tests::fs::create_directories(home.path() / part);
     tests::fs::copy(tests::fs::path(tree) / part, home.path() / part, tests::fs::copy_options::recursive);
   }

@@ -27,7 +27,8 @@ TEST_CASE("an iteration's kernels and its breakdown both add up to it, and its t
     for (const auto& [name, seconds] : result.at("breakdown_s").items()) breakdown += seconds.get<double>();
     CHECK(kernels == Approx(whole).epsilon(1e-9));
     CHECK(breakdown == Approx(whole).epsilon(1e-9));
-    for (const json& event : json::parse(tests::read_file(trace)).at("traceEvents"))
+    const json written = json::parse(tests::read_file(trace));
+    for (const json& event : written.at("traceEvents"))
       if (event.at("ph") == "X") end = std::max(end, event.at("ts").get<double>() + event.at("dur").get<double>());
     CHECK(end * 1e-6 == Approx(whole).epsilon(1e-5));
   }

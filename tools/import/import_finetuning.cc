@@ -97,6 +97,12 @@ void take_adapter_of(Sections& config, Draft& draft, const TrainerKeys& keys) {
     config.find(keys.method)->fail(fmt::format("got {}, expected lora, qlora or full", method));
   if (method == "full" || method == "none") return;
   draft.set("finetune.kind", std::string(four ? "qlora" : "lora"));
+  if (four) {
+    const char* by = config.flag({"load_in_4bit"}, false)          ? "load_in_4bit"
+                     : config.count({"quantization_bit"}, 16) == 4 ? "quantization_bit"
+                                                                   : "qlora";
+    draft.assumed("finetune.kind", fmt::format("qlora, by {}: frozen weights are held in 4 bits", by));
+  }
   draft.set("finetune.rank", config.count({keys.rank}, keys.usual_rank));
   const Settings* modules = config.any({keys.all_modules, "lora_target_modules"});
   const bool all =
