@@ -229,6 +229,8 @@ TEST_CASE("fine-tuning by Axolotl and LLaMA-Factory: adapters by rank, what is s
   CHECK(axolotl.document().find_path("recompute")->text() == "full");
   CHECK(axolotl.document().find_path("batch.global")->text() == "8");  // 1 x 4 x 2
   CHECK(remarks_of(axolotl).find("load_in_4bit") != std::string::npos);
+  CHECK(axolotl.document().find_path("finetune.kind")->text() == "qlora");
+  CHECK(axolotl.document().find_path("optimizer")->text() == "adamw_8bit");
   const tools::Draft factory = tools::import_llamafactory(folder.write("f.yaml", kFactory), 8, {});
   CHECK(factory.document().find_path("finetune.rank")->text() == "16");
   CHECK(factory.document().find_path("batch.global")->text() == "128");  // 2 x 8 x 8
