@@ -492,6 +492,7 @@ Rows option_keys() {
        "megatron-core-0.16",
        {},
        "Generation of training software: a file of calibration/software, a path, or a mapping that may inherit one."},
+      {"software.recipe", "mapping", "", "-", {}, "Which kernels the parts of a layer run, a recipe for each part."},
   };
 }
 

@@ -181,24 +181,27 @@ TEST_CASE("what a calibration writes is read back") {
   const std::string header = std::string(kMeasuredColumns) + "\n";
   const auto file = std::filesystem::temp_directory_path() / "orrery_samples_measured.csv";
   std::ofstream(file) << "# some GPU\n# driver 1\n"
-                      << header << "gemm,,bfloat16,nn,512,1024,2048,,,,,,,,,,1e-5,0.5,20,1e-3,1980,300\n"
-                      << "batched_gemm,accumulate,fp8_e5m2,nt,1,2,3,4,,,,,,,,,2e-5,,,,,\n"
-                      << "attention,backward,bfloat16,,,,,2,4096,32,8,128,1024,,,0,3e-4,,,,,\n"
-                      << "streaming,layer_norm_backward,bfloat16,,,,,,,,,,,1000,4000,,4e-6,,,,,\n"
-                      << "streaming,rms_norm,bfloat16,,,,,,,,,,,1000,4000,,4e-6,,,,,\n"
-                      << "host,copy_h2d,,,,,,,,,,,,,1000000,,5e-5,,,,,\n"
-                      << "sustained,steady_over_cold,bfloat16,tn,8192,8192,8192,,,,,,,,,,0.93,,,,,\n"
-                      << "interference,gemm_beside_copy,bfloat16,tn,8192,8192,8192,,,,,,,,,,1.2,,,,,\n"
-                      << "power,idle,,,,,,,,,,,,,,,3,,1,,,101\n"
-                      << "power,gemm_75,bfloat16,,4096,4096,4096,,,,,,,,,,2e-4,,64,,1950,512\n"
-                      << "power,attention_100,bfloat16,,,,,4,8192,16,16,128,,,,,9e-3,,64,,1900,600\n"
-                      << "collective,all_gather,bfloat16,,,,,,,,,,,,1048576,8,6e-5,,,,,\n";
+                      << header << "gemm,,bfloat16,nn,512,1024,2048,,,,,,,,,,1e-5,0.5,20,1e-3,1980,300,power\n"
+                      << "batched_gemm,accumulate,fp8_e5m2,nt,1,2,3,4,,,,,,,,,2e-5,,,,,,\n"
+                      << "attention,backward,bfloat16,,,,,2,4096,32,8,128,1024,,,0,3e-4,,,,,,\n"
+                      << "streaming,layer_norm_backward,bfloat16,,,,,,,,,,,1000,4000,,4e-6,,,,,,\n"
+                      << "streaming,rms_norm,bfloat16,,,,,,,,,,,1000,4000,,4e-6,,,,,,\n"
+                      << "host,copy_h2d,,,,,,,,,,,,,1000000,,5e-5,,,,,,\n"
+                      << "sustained,steady_over_cold,bfloat16,tn,8192,8192,8192,,,,,,,,,,0.93,,,,,,\n"
+                      << "interference,gemm_beside_copy,bfloat16,tn,8192,8192,8192,,,,,,,,,,1.2,,,,,,\n"
+                      << "power,idle,,,,,,,,,,,,,,,3,,1,,,101,\n"
+                      << "power,gemm_75,bfloat16,,4096,4096,4096,,,,,,,,,,2e-4,,64,,1950,512,\n"
+                      << "power,attention_100,bfloat16,,,,,4,8192,16,16,128,,,,,9e-3,,64,,1900,600,\n"
+                      << "collective,all_gather,bfloat16,,,,,,,,,,,,1048576,8,6e-5,,,,,,\n";
   const Samples s = read_samples(file.string());
   std::filesystem::remove(file);
   REQUIRE(s.gemm.size() == 2);
   CHECK(s.gemm[0].shape.form == Gemm::Form::data_gradient);
   CHECK(s.gemm[0].shape.k == 2048);
   CHECK(s.gemm[0].seconds == 1e-5);
+  CHECK(s.gemm[0].limited);
+  CHECK_FALSE(s.gemm[1].limited);
+  CHECK(s.limited.at("power") == 1);
   CHECK(s.gemm[1].shape.accumulate);
   CHECK(s.gemm[1].shape.batch == 4);
   CHECK_FALSE(s.gemm[1].shape.cast_input);  // a calibration casts ahead of what it times
@@ -227,7 +230,8 @@ TEST_CASE("what a calibration writes is read back") {
 }
 
 TEST_CASE("broken rows of a calibration are refused at their place") {
-  const std::string header = std::string(kMeasuredColumns) + "\n";
+  const std::string columns(kMeasuredColumns);
+  const std::string header = columns.substr(0, columns.rfind(',')) + "\n";  // what limited a row need not be said
   const auto row = [&](const std::string& line) { return complaint(header + line); };
   const std::string rest = ",,,,,,,,,,1e-5,,,,,\n";  // batch to power_w
   CHECK(row("gemm,,bfloat16,tn,512,512,512" + rest).empty());
