@@ -86,7 +86,7 @@ std::vector<std::string> sample_seeds() {
           "device,op,gpus,elements,ms\nb300-sxm,all_reduce,8,1048576,0.04\n",
           "device,kernel,m,n,k,us\nh100-sxm,rms_norm,4096,8192,0,12\n",
           std::string(calibration::kMeasuredColumns) +
-              "\ngemm,,bf16,tn,4096,4096,4096,,,,,,,,,,0.0002,1,9,1e-3,1700,600\n"
+              "\ngemm,,bf16,tn,4096,4096,4096,,,,,,,,,,0.0002,1,9,1e-3,1700,600,power\n"
               "streaming,layer_norm,bf16,,,,,,,,,,,4096,16384,,1e-5,1,9,,1700,300\n"
               "host,kernel_issue,,,,,,,,,,,,,,,4e-6,2,9,,,\nsustained,,bf16,,,,,,,,,,,,,,0.9,1,3,,1500,700\n"};
 }
@@ -120,9 +120,9 @@ std::vector<std::string> journal_seeds() {
 }
 std::vector<std::string> calibration_journal_seeds() {
   return {"# orrery samples 1\n# of: a device\n# a note\n" + std::string(calibration::kMeasuredColumns) +
-          "\ngemm,,bf16,tn,4096,4096,4096,,,,,,,,,,0.0002,1,9,1e-3,1700,600\n"
-          "attention,forward,bf16,,,,,1,2048,32,8,128,0,,,,0.0005,1,9,1e-3,1700,600\n"
-          "collective,all_reduce,bf16,,,,,,,,,,,,1048576,8,4e-5,1,9,,,\n"};
+          "\ngemm,,bf16,tn,4096,4096,4096,,,,,,,,,,0.0002,1,9,1e-3,1700,600,power\n"
+          "attention,forward,bf16,,,,,1,2048,32,8,128,0,,,,0.0005,1,9,1e-3,1700,600,\n"
+          "collective,all_reduce,bf16,,,,,,,,,,,,1048576,8,4e-5,1,9,,,,\n"};
 }
 std::vector<std::string> known_row_seeds() {
   // The first rows of the table that ships: the header and lines of each kind.

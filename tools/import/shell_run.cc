@@ -123,7 +123,7 @@ class Shell : ShellExpansion {
   }
 
   States run(const ShellPipeline& pipeline, ShellState state) {
-    if (pipeline.commands.empty()) return {std::move(state)};
+    if (pipeline.commands.empty()) return alone(std::move(state));
     States states;
     if (pipeline.commands.size() == 1) {
       states = run(pipeline.commands[0], std::move(state));
@@ -193,19 +193,19 @@ class Shell : ShellExpansion {
           operands.push_back({joined(word, state), word.pieces.size() == 1 && !word.pieces[0].quoted &&
                                                        word.pieces[0].kind == ShellPiece::Kind::text});
         ask(operands, true, command, state);
-        return {std::move(state)};
+        return alone(std::move(state));
       }
       case Kind::arithmetic: {
         const ShellText expression = joined(command.words.at(0), state);
         const auto value = is_known(expression) ? sum_of(plain(expression), state) : std::nullopt;
         answer({value ? std::optional<bool>(*value != 0) : std::nullopt, std::nullopt}, shell_names_in(command.source),
                command, state);
-        return {std::move(state)};
+        return alone(std::move(state));
       }
       case Kind::group:
-        return run(*command.body, {std::move(state)});
+        return run(*command.body, alone(std::move(state)));
       case Kind::subshell:
-        return within(state, [&](ShellState inner) { return run(*command.body, {std::move(inner)}); });
+        return within(state, [&](ShellState inner) { return run(*command.body, alone(std::move(inner))); });
       case Kind::branch:
         return branch(command, std::move(state));
       case Kind::choice:
@@ -219,9 +219,9 @@ class Shell : ShellExpansion {
       case Kind::function:
         state.functions[command.name] = command.body;
         state.status = Status::success;
-        return {std::move(state)};
+        return alone(std::move(state));
     }
-    return {std::move(state)};
+    return alone(std::move(state));
   }
 
   /// What runs in a shell of its own leaves its commands, and nothing else.
@@ -315,13 +315,13 @@ class Shell : ShellExpansion {
       }
       if (is_known(word)) {
         if (!fits) continue;
-        for (ShellState& each : run(clause.body, {std::move(state)})) done.push_back(std::move(each));
+        for (ShellState& each : run(clause.body, alone(std::move(state)))) done.push_back(std::move(each));
         return done;
       }
       state.question = {command.place, fmt::format("{} {})", command.source, pattern), shell_names_in(plain(word)),
                         false, std::nullopt};
       ShellState taken = decided(state, true);
-      for (ShellState& each : run(clause.body, {std::move(taken)})) done.push_back(std::move(each));
+      for (ShellState& each : run(clause.body, alone(std::move(taken)))) done.push_back(std::move(each));
       if (all) {
         bound(done);
         return done;
@@ -353,7 +353,7 @@ class Shell : ShellExpansion {
           continue;
         }
         assign(command.name, item, each);
-        for (ShellState& after : run(*command.body, {std::move(each)})) {
+        for (ShellState& after : run(*command.body, alone(std::move(each)))) {
           if (after.flow == Flow::continues) after.flow = Flow::on;
           next.push_back(std::move(after));
         }
@@ -378,7 +378,7 @@ class Shell : ShellExpansion {
       if (states[0].flow != Flow::on) break;
       States next;
       for (ShellState& each : states) {
-        for (ShellState& after : run(*command.body, {std::move(each)})) {
+        for (ShellState& after : run(*command.body, alone(std::move(each)))) {
           if (after.flow == Flow::continues) after.flow = Flow::on;
           sum_of(then, after);
           next.push_back(std::move(after));
@@ -407,7 +407,7 @@ class Shell : ShellExpansion {
           continue;
         }
         const std::size_t before = each.runs.size();
-        for (ShellState& after : run(clause.body, {std::move(each)})) {
+        for (ShellState& after : run(clause.body, alone(std::move(each)))) {
           if (after.flow == Flow::continues) after.flow = Flow::on;
           const bool again = known && after.flow == Flow::on && after.runs.size() == before;
           (again ? next : done).push_back(std::move(after));
@@ -432,7 +432,7 @@ class Shell : ShellExpansion {
   }
   static States worked(ShellState state) {
     state.status = Status::success;
-    return {std::move(state)};
+    return alone(std::move(state));
   }
 
   States simple(const ShellCommand& command, ShellState state) {
@@ -456,7 +456,7 @@ class Shell : ShellExpansion {
     const std::shared_ptr<ShellList> held = state.functions.at(plain(words[0]));  // should it define itself anew
     state.arguments.assign(words.begin() + 1, words.end());
     state.arguments_known = true;
-    States states = run(body, {std::move(state)});
+    States states = run(body, alone(std::move(state)));
     for (ShellState& each : states) {
       if (each.flow == Flow::returns) each.flow = Flow::on;
       each.arguments = outer;
@@ -633,10 +633,10 @@ class Shell : ShellExpansion {
     } catch (const sim::UserError& error) {
       remark(at, fmt::format("what it runs is no script ({})", error.what()));
       --deep_;
-      return {std::move(state)};
+      return alone(std::move(state));
     }
     kept_.push_back(list);
-    States states = run(*list, {std::move(state)});
+    States states = run(*list, alone(std::move(state)));
     --deep_;
     return states;
   }
@@ -689,7 +689,7 @@ class Shell : ShellExpansion {
     const std::vector<ShellText> arguments = state.arguments;
     if (words.size() > 2) state.arguments.assign(words.begin() + 2, words.end());
     state.script = file;  // BASH_SOURCE; $0 stays in a shell, and few ask it in such a file
-    States states = run(*list, {std::move(state)});
+    States states = run(*list, alone(std::move(state)));
     for (ShellState& each : states) {
       each.script = outer;
       each.arguments = arguments;
@@ -730,7 +730,7 @@ class Shell : ShellExpansion {
       inner.arguments.assign(words.begin() + static_cast<std::ptrdiff_t>(next) + 1, words.end());
       inner.arguments_known = true;
       inner.script = file;
-      States states = run(*list, {std::move(inner)});
+      States states = run(*list, alone(std::move(inner)));
       --deep_;
       return states;
     });
@@ -757,7 +757,7 @@ class Shell : ShellExpansion {
       }
     }
     state.runs.push_back(std::move(made));
-    if (command.here.empty()) return {std::move(state)};
+    if (command.here.empty()) return alone(std::move(state));
     return in_here(command, std::move(state));
   }
 
@@ -767,7 +767,7 @@ class Shell : ShellExpansion {
     inner.output.clear();
     inner.output_known = true;
     ++printing_;
-    States states = run(*piece.commands, {std::move(inner)});
+    States states = run(*piece.commands, alone(std::move(inner)));
     --printing_;
     --deep_;
     const bool one = std::all_of(states.begin(), states.end(), [&](const ShellState& each) {

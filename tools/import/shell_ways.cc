@@ -5,6 +5,7 @@
 #include <cctype>
 #include <filesystem>
 #include <set>
+#include <utility>
 
 namespace orrery::tools {
 
@@ -32,6 +33,12 @@ bool decided_alike(const ShellDecision& a, const ShellDecision& b) {
 }
 
 }  // namespace
+
+std::vector<ShellState> alone(ShellState state) {
+  std::vector<ShellState> one;
+  one.push_back(std::move(state));
+  return one;
+}
 
 void merge(std::vector<ShellState>& states) {
   std::vector<ShellState> kept;

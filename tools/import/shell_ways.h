@@ -11,6 +11,8 @@
 
 namespace orrery::tools {
 
+/// One way alone; a list in braces would copy it, with all that it has run so far.
+std::vector<ShellState> alone(ShellState state);
 /// Ways that have come to the same are one; what they decided otherwise made no difference.
 void merge(std::vector<ShellState>& states);
 /// What is left at the end of a way: its runs, its decisions, and the variables that are known or hold options.
