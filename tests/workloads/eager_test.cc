@@ -431,8 +431,8 @@ TEST_CASE("a loss in steps over shards of the vocabulary holds one more tensor o
     const Job job = small_job({std::string("software.recipe.loss=") + loss, std::string("parallelism.tensor=") + tensor,
                                std::string("parallelism.data=") + data});
     const Network network = network_of(job);
-    for (const Working& tensor : network.kinds.back().working)
-      if (tensor.name == std::string_view("logits beside the kept ones")) return tensor.bytes();
+    for (const Working& held : network.kinds.back().working)
+      if (held.name == std::string_view("logits beside the kept ones")) return held.bytes();
     return 0.0;
   };
   const double logits = 1024.0 * 51200;
