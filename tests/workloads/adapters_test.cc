@@ -98,6 +98,28 @@ TEST_CASE("QLoRA holds 4 bits of a linear layer's weight, and makes 16 of them f
   CHECK(simulate_step(qlora).iteration > simulate_step(lora_job).iteration);
 }
 
+TEST_CASE("frozen weights are copied out of their gather as they are held, and nothing goes to a reduction") {
+  for (const char* kind : {"lora", "qlora"}) {
+    const Job job = small_job({std::string("finetune={kind: ") + kind + ", rank: 16}", "software=accelerate-2026",
+                               "parallelism={tensor: 1, pipeline: 1, data: 16, sharding: parameters}"});
+    INFO(kind);
+    const LayerPasses passes = passes_of(network_of(job).layer(1), {job.machine.device, 1}, false);
+    double copied = 0;
+    for (const Pieces* pieces : {&passes.forward, &passes.backward}) {
+      for (const Piece& piece : *pieces) {
+        for (const Kernel& kernel : piece.kernels) {
+          CHECK(kernel.name != "gradients into their reduction");
+          copied += kernel.name == "weights out of their gather" ? kernel.bytes : 0;
+        }
+      }
+    }
+    // Read and written, forward and backward; biases and norms are under a thousandth of 12 h^2.
+    const bool four = job.method.adapters.frozen == Adapters::Frozen::nf4;
+    const double held = four ? 0.5 + 1.0 / 64 + 4.0 / (64 * 256) : 2;
+    CHECK(copied == Approx(2 * 2 * held * 12 * 2048.0 * 2048).epsilon(2e-3));
+  }
+}
+
 TEST_CASE("frozen weights that are shared out are gathered twice a micro-batch, and never reduced") {
   for (const char* kind : {"lora", "qlora"}) {
     const Job job = small_job({std::string("finetune={kind: ") + kind + ", rank: 16}",

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "sim/real.h"
+#include "workloads/model/adapters.h"
 
 namespace orrery::workloads {
 
@@ -249,15 +250,23 @@ void LayerWriter::keep(const calibration::RecipeSizes& sizes, std::int32_t half,
 /// their reduction and casts them to its type. `again`: the layer's forward pass runs again from its begin.
 void LayerWriter::copied_unit(Layer& layer, bool again) const {
   if (!style().linear.copies_units) return;
-  const double weights = trained_parameters(layer),
-               out = 2.0 * calibration::bytes_of(computation_.precision.parameters);
+  const double weights = trained_parameters(layer);
+  double out = 2.0 * calibration::bytes_of(computation_.precision.parameters);
+  // Beside adapters, whose own are few and left out, these weights are frozen: they come as they are held, and nothing
+  // of them goes.
+  const bool frozen = computation_.adapters.any();
+  if (frozen) {
+    const FrozenBytes held = frozen_bytes(computation_.adapters, computation_.precision);
+    out = 2 * (layer.kind == LayerKind::block ? held.blocks : held.ends);
+  }
   const double reduced = element_ + calibration::bytes_of(computation_.precision.gradients);
   const auto copy = [&](Direction direction) {
     return StreamingOp{"weights out of their gather", Streaming::copy, weights, out, direction};
   };
-  std::vector<LayerOp> ops{
-      StreamingOp{"gradients into their reduction", Streaming::strided, weights, reduced, Direction::backward},
-      copy(Direction::forward)};
+  std::vector<LayerOp> ops{copy(Direction::forward)};
+  if (!frozen)
+    ops.insert(ops.begin(), StreamingOp{"gradients into their reduction", Streaming::strided, weights, reduced,
+                                        Direction::backward});
   if (layer.needed_again) *layer.needed_again += ops.size();
   layer.ops.insert(layer.ops.begin(), ops.begin(), ops.end());
   if (layer.kind == LayerKind::block && !again) layer.ops.push_back(copy(Direction::backward));
