@@ -312,6 +312,38 @@ void load_training(const Settings& document, Job& job) {
 }
 
 namespace {
+void load_cooling(const Settings& section, Job& job) {
+  const Settings* given_cooling = given(&section, "cooling");
+  if (given_cooling == nullptr) return;
+  const calibration::PowerModel& power = job.machine.device.power();
+  if (!power.known() || (!power.governs && given(&section, "cap") == nullptr)) {
+    given_cooling->fail(
+        fmt::format("{}'s clock does not follow from its power, expected a device whose clock does, or a cap",
+                    job.machine.device.name()));
+  }
+  using By = workloads::Cooling::By;
+  const std::string kind = required(*given_cooling, "kind").as_choice({"air", "liquid"});
+  workloads::Cooling cooling = workloads::usual_cooling(kind == "liquid" ? By::liquid : By::air, power.limit);
+  cooling.inlet_c = number(given_cooling, "inlet", cooling.inlet_c);
+  cooling.resistance = number(given_cooling, "resistance", cooling.resistance);
+  cooling.heating = number(given_cooling, "heating", cooling.heating);
+  cooling.slowdown_c = number(given_cooling, "slowdown", cooling.slowdown_c);
+  if (const Settings* rows = given(given_cooling, "rows")) cooling.rows = rows->as_int();
+  if (const Settings* tau = given(given_cooling, "time_constant"))
+    cooling.time_constant_s = sim::to_seconds(tau->as_duration());
+  // What stands there, with what it leaks at the slowdown temperature, must leave the last row something to work with.
+  const double limit = job.power.limit_of(power), room = workloads::least_room_w(cooling, limit);
+  const double standing =
+      job.power.at_temperature(power, cooling.slowdown_c - workloads::reference_temperature_c(power.limit)).standing;
+  if (room <= standing) {
+    given_cooling->fail(fmt::format(
+        "got cooling that leaves the last of {} rows {:.0f} W below {:g} C, expected more than the {:.0f} W that {} "
+        "draws there with nothing to do",
+        cooling.rows, std::max(0.0, room), cooling.slowdown_c, standing, job.machine.device.name()));
+  }
+  job.power.cooling = cooling;
+}
+
 void load_temperature(const Settings& section, Job& job) {
   const calibration::PowerModel& power = job.machine.device.power();
   job.power.warmer_k = number(&section, "warmer", 0);
@@ -344,15 +376,16 @@ void load_power(const Settings& document, Job& job) {
   job.power.pue = number(section, "pue", 1);
   job.power.carbon_g_per_kwh = number(section, "carbon_g_per_kwh", 0);
   load_temperature(*section, job);
-  const Settings* cap = given(section, "cap");
-  if (cap == nullptr) return;
-  if (!power.known())
-    cap->fail(fmt::format("{} has no power model, expected a device with one", job.machine.device.name()));
-  job.power.cap_w = cap->as_watts();
-  if (job.power.cap_w <= power.standing) {
-    cap->fail(fmt::format("got {}, expected more than the {:g} W that {} draws with nothing to do", cap->text(),
-                          power.standing, job.machine.device.name()));
+  if (const Settings* cap = given(section, "cap")) {
+    if (!power.known())
+      cap->fail(fmt::format("{} has no power model, expected a device with one", job.machine.device.name()));
+    job.power.cap_w = cap->as_watts();
+    if (job.power.cap_w <= power.standing) {
+      cap->fail(fmt::format("got {}, expected more than the {:g} W that {} draws with nothing to do", cap->text(),
+                            power.standing, job.machine.device.name()));
+    }
   }
+  load_cooling(*section, job);
 }
 
 void note_extra(const Settings& document, Job& job) {

@@ -105,6 +105,18 @@ void say_situation(workloads::Job& job) {
                     job.power.warmer_k, job.power.temperature_spread_k, 100 * job.power.leakage_per_k,
                     100 * job.power.pace_spread));
   }
+  if (!job.power.rows.empty()) {
+    const workloads::Cooling& cooling = job.power.cooling;
+    std::vector<std::string> rows;
+    for (const workloads::WarmRow& row : job.power.rows)
+      rows.push_back(fmt::format("{:.0f} C at {:.1f} % of the highest clock{}", row.temperature_c, 100 * row.clock,
+                                 row.throttled ? ", slowed down by its temperature" : ""));
+    const bool alone = rows.size() == 1;
+    job.assumptions.push_back(fmt::format(
+        "power.cooling: {} of {:g} C takes GPUs to {}{}, {:.0f} s after a start (three time constants).",
+        cooling.by == workloads::Cooling::By::air ? "air" : "coolant", cooling.inlet_c, fmt::join(rows, ", then "),
+        alone ? "" : " from row to row of a node; all go at the pace of the slowest", 3 * cooling.time_constant_s));
+  }
   if (!perturbed.slow_nics.empty()) {
     say("slow_nics", some_of(perturbed.slow_nics, [](const Perturbation::SlowNic& slow) {
           return fmt::format("NIC {} of node {} at {:g} of its rate", slow.nic, slow.node, slow.rate);

@@ -1,6 +1,6 @@
 // `orrery compare`: one training step of two or more scenarios, and how much better a target is than a baseline by
 // three ratios, each above 1 where the target is better. Left out: noise, so a ratio near 1 is only as sure as the
-// prediction.
+// prediction. One scenario and --set compare it, changed, with itself as it stands.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -29,7 +29,7 @@ using workloads::StepReport;
 constexpr const char* kOom = "OOM";
 
 struct CompareOptions {
-  std::vector<std::string> systems;
+  std::vector<std::string> systems, sets;
   std::string baseline, json, report, format = "text";
 };
 
@@ -105,13 +105,19 @@ int compare_scenarios(const CompareOptions& options) {
   check_report(options.report);
   std::vector<std::string> files = options.systems;
   if (!options.baseline.empty()) files.insert(files.begin(), options.baseline);
+  const bool with_itself = files.size() == 1 && !options.sets.empty();
+  if (with_itself) files.push_back(files.front());
   if (files.size() < 2) {
-    throw sim::UserError("orrery: compare: got one scenario, expected a target and at least one baseline");
+    throw sim::UserError(
+        "orrery: compare: got one scenario, expected a target and at least one baseline, or --set KEY=VALUE for what "
+        "the target changes");
   }
   std::vector<ComparedSystem> systems(files.size());
   const InterruptGuard guard;
   const std::vector<char> finished = for_each_parallel(files.size(), default_jobs(), "systems", [&](std::size_t i) {
-    systems[i] = compared_system(files[i], {}, !options.report.empty());
+    const bool changed = !with_itself || i == 0;
+    systems[i] =
+        compared_system(files[i], changed ? options.sets : std::vector<std::string>{}, !options.report.empty());
   });
   if (std::find(finished.begin(), finished.end(), 0) != finished.end()) return kInterrupted;
   const std::vector<ComparisonRow> rows = rows_of(systems, !options.baseline.empty());
@@ -149,6 +155,11 @@ Action declare_compare(CommandOptions app) {
                  "TARGET BASELINE...: scenario files or names, the one that should be better first")
       .required();
   app.add_option("--baseline", options->baseline, "compare every scenario with this one instead").type_name("SCENARIO");
+  app.add_option("--set", options->sets,
+                 "key.path=value, laid over every scenario; over the target alone where it is the only one, whose "
+                 "baseline is then the scenario as it stands; may be repeated")
+      .allow_extra_args(false)
+      .type_name("KEY=VALUE");
   app.add_option("--format", options->format, "text (default), markdown, latex (booktabs) or csv")
       .check(OneOf(table_format_names()));
   app.add_option("--json", options->json, "write the comparison as JSON to FILE, or to standard output for -")

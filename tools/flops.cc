@@ -27,7 +27,7 @@ namespace {
 using nlohmann::ordered_json;
 
 struct FlopsOptions {
-  std::string subject, json, format = "text";
+  std::string subject, json, plot, format = "text";
   std::vector<std::string> sets;
   double tokens = 0;
   bool milestones = false;
@@ -125,13 +125,19 @@ int milestones(const FlopsOptions& options) {
   const std::vector<Milestone> rows = milestones_of(document);
   if (!options.json.empty())
     write_output(options.json, [&](std::ostream& out) { write_json(out, milestones_json("milestones", rows)); });
-  if (options.json != "-")
+  if (!options.plot.empty())
+    write_output(options.plot,
+                 [&](std::ostream& out) { write_milestone_chart(out, document.at("title").text(), rows); });
+  if (options.json != "-" && options.plot != "-")
     write_grid(std::cout, grid_format(options.format), milestones_grid(document.at("title").text(), rows));
   return kDone;
 }
 
 int flops(const FlopsOptions& options) {
   check_writable(options.json);
+  check_writable(options.plot);
+  if (!options.plot.empty() && !options.milestones)
+    throw sim::UserError("orrery: flops: --plot: got no --milestones, whose compute it draws, expected both");
   if (options.milestones) return milestones(options);
   if (options.subject.empty()) {
     throw sim::UserError(
@@ -168,6 +174,7 @@ Action declare_flops(CommandOptions app) {
       .type_name("KEY=VALUE");
   app.add_option("--format", options->format, "of --milestones: text (default), markdown, latex, csv or html")
       .check(OneOf(grid_format_names()));
+  app.add_option("--plot", options->plot, "of --milestones: draw compute over time as SVG into FILE").type_name("FILE");
   app.add_option("--json", options->json, "write the result as JSON to FILE, or to standard output for -")
       .type_name("FILE");
   return [options] { return flops(*options); };

@@ -314,6 +314,7 @@ std::vector<Case> options() {
 
 std::vector<Case> power() {
   using enum Effect;
+  const std::vector<std::string> warm{"cluster.device=h100-sxm-80gb", "power.cap=400 W", "power.cooling.kind=air"};
   return {
       // On a device whose clock follows from its limit, products that reach it.
       {"power.cap", slower, "400 W", {"cluster.device=h100-sxm-80gb"}, "600 W"},
@@ -326,6 +327,13 @@ std::vector<Case> power() {
        {"cluster.device=h100-sxm-80gb", "power.cap=400 W", "power.warmer=20"},
        "0.02"},
       {"power.carbon_g_per_kwh", differs, "400", {}, "100"},
+      {"power.cooling.kind", faster, "liquid", warm, "air"},
+      {"power.cooling.inlet", slower, "40", warm, "20"},
+      {"power.cooling.resistance", slower, "0.09", warm, "0.05"},
+      {"power.cooling.heating", slower, "0.03", warm, "0.005"},
+      {"power.cooling.rows", slower, "4", warm, "1"},
+      {"power.cooling.slowdown", slower, "45", warm, "95"},
+      {"power.cooling.time_constant", differs, "60 s", warm, "10 s"},
   };
 }
 

@@ -34,6 +34,10 @@ TEST_CASE("ratios are those of the two runs, and above 1 where the target is bet
   CHECK(c["MemoryUsageEfficiency"].get<double>() ==
         Approx(ratio(b["memory"]["peak_bytes"], a["memory"]["peak_bytes"])).epsilon(1e-12));
   CHECK(c["FLOPsUtilization"].get<double>() == Approx(ratio(a["mfu_pct"], b["mfu_pct"])).epsilon(1e-12));
+  // On one device both readings of how well FLOPs are used are one ratio; they part where peaks differ.
+  CHECK(c["FLOPsUsage"].get<double>() ==
+        Approx(ratio(a["model_tflops_per_gpu"], b["model_tflops_per_gpu"])).epsilon(1e-12));
+  CHECK(c["FLOPsUsage"].get<double>() == Approx(c["FLOPsUtilization"].get<double>()));
   // Recomputing costs time and saves memory.
   CHECK(c["ThroughputSpeedup"] > 1);
   CHECK(c["MemoryUsageEfficiency"] < 1);
@@ -46,6 +50,23 @@ TEST_CASE("ratios are those of the two runs, and above 1 where the target is bet
     CHECK(text.find(word) != std::string::npos);
   }
   CHECK(text.find("OOM") == std::string::npos);
+}
+
+TEST_CASE("one scenario is compared, changed by --set, with itself; several are all changed") {
+  const Folder folder;
+  const std::string one = folder.write("one.yaml", small_scenario());
+  const std::string other = folder.write("other.yaml", small_scenario("recompute: none", "recompute: full"));
+  const json changed = json_of({"compare", one, "--set", "recompute=full", "--json", "-"});
+  const json written = json_of({"compare", other, one, "--json", "-"});
+  for (const char* name : {"ThroughputSpeedup", "MemoryUsageEfficiency", "FLOPsUtilization", "FLOPsUsage"})
+    CHECK(changed[name] == written[name]);
+  const json both = json_of({"compare", one, other, "--set", "recompute=none", "--json", "-"});
+  CHECK(both["ThroughputSpeedup"] == 1.0);
+  const json faster = json_of({"compare", one, "--set", "cluster.device=b200-sxm-180gb", "--json", "-"});
+  CHECK(faster["FLOPsUsage"].get<double>() > faster["FLOPsUtilization"].get<double>());
+  const Outcome wrong = tests::orrery({"compare", one, "--set", "recompute=half"});
+  CHECK(wrong.status == 2);
+  CHECK(wrong.err.find("recompute") != std::string::npos);
 }
 
 TEST_CASE("what does not fit its memory is OOM, on either side") {

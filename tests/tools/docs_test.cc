@@ -170,7 +170,8 @@ void add_errors(const json& part, std::vector<double>& errors) {
 TEST_CASE("the scoreboard names every table that has errors, with those that it has", "[full-size]") {
   const std::string scoreboard = tests::read_file(fs::path(tests::kSourceDir) / "docs/scoreboard.md");
   INFO("run tools/scoreboard");
-  std::size_t named = 0, with_errors = 0;
+  const std::string mission = tests::read_file(fs::path(tests::kSourceDir) / "docs/mission.md");
+  std::size_t named = 0, with_errors = 0, asked_for = 0;
   for (std::size_t at = 0; (at = scoreboard.find("\n| `", at + 1)) != std::string::npos;) ++named;
   std::istringstream list(tests::orrery({"reproduce", "--list"}).out);
   for (std::string line; std::getline(list, line);) {
@@ -186,7 +187,13 @@ TEST_CASE("the scoreboard names every table that has errors, with those that it 
     REQUIRE(at != std::string::npos);
     const double mean = std::accumulate(errors.begin(), errors.end(), 0.0) / static_cast<double>(errors.size());
     CHECK(std::stod(scoreboard.substr(at + begin.size())) == Approx(mean).margin(0.11));
+    const std::string cell = fmt::format("`orrery reproduce {}` | ", table);
+    if (const std::size_t row = mission.find(cell); row != std::string::npos) {
+      ++asked_for;
+      CHECK(std::stod(mission.substr(row + cell.size())) == Approx(mean).margin(0.11));
+    }
   }
+  CHECK(asked_for > 20);
   CHECK(with_errors == named);
   CHECK(named > 20);
 }

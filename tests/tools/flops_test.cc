@@ -83,6 +83,27 @@ TEST_CASE("milestones are within ten per cent of published estimates, or the tab
   CHECK(again["rows"] == table["rows"]);
 }
 
+TEST_CASE("the chart of milestones has a dot for each that is counted and a ring for each that was published") {
+  const tests::Folder folder;
+  const std::string file = folder.file("milestones.svg");
+  const json table = flops({"--milestones", "--plot", file});
+  const std::string svg = tests::read_file(file);
+  std::size_t counted = 0, published = 0;
+  for (const json& row : table["rows"]) {
+    counted += row["six_n"].is_null() ? 0 : 1;
+    published += row["published"].is_null() ? 0 : 1;
+  }
+  const auto times = [&](const std::string& part) {
+    std::size_t n = 0;
+    for (std::size_t at = 0; (at = svg.find(part, at)) != std::string::npos; ++at) ++n;
+    return n;
+  };
+  CHECK(times("r=\"3.2\"") == counted);
+  CHECK(times("r=\"6\"") == published);
+  CHECK(svg.find(">2017<") != std::string::npos);
+  CHECK(tests::orrery({"flops", "gpt3-6.7b", "--plot", file}).status == 2);
+}
+
 TEST_CASE("formulas stand beside what is counted") {
   const Outcome outcome =
       tests::orrery({"run", "megatron-gpt3-175b-12288", "--formulas", "--set", "training.tokens=300e9", "--json", "-"});

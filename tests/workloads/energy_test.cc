@@ -152,6 +152,68 @@ TEST_CASE("warmer boards leave their clock what leakage does not take, and the w
   CHECK_THROWS_AS(small_job({"power.warmer=10"}), sim::UserError);  // a device of measured clocks
 }
 
+TEST_CASE("a row's temperature is what its stream and its own watts make, and watts what that leaks") {
+  calibration::PowerModel power;
+  power.limit = 700;
+  power.standing = 100;
+  power.active = 900;
+  power.exponent = 1;
+  calibration::Duty duty;
+  duty.elements = 1;  // so that watts are standing + 900 x clock
+  Cooling cooling{Cooling::By::air, 20, 0.05, 0.01, 3, 200, 30};
+  const double reference = reference_temperature_c(700), leakage = 0.01;
+  const std::vector<WarmRow> rows = warm_rows(cooling, power, 700, leakage, 0, duty);
+  REQUIRE(rows.size() == 3);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    // All are at their limit, so that each warms the stream by 7 K and itself by 35.
+    CHECK(rows[i].watts == Approx(700));
+    CHECK(rows[i].temperature_c == Approx(20 + 35 + 7 * static_cast<double>(i)));
+    CHECK_FALSE(rows[i].throttled);
+    const double standing = 100 * (1 + leakage * (rows[i].temperature_c - reference));
+    CHECK(rows[i].clock == Approx((700 - standing) / 900));
+  }
+  // Below the limit: watts w and temperature t of one row solve w = 100 (1 + 0.01 (t - r)) + 450, t = 20 + 0.05 w.
+  power.active = 450;
+  cooling.rows = 1;
+  const WarmRow alone = warm_rows(cooling, power, 700, leakage, 0, duty).front();
+  const double watts = (100 * (1 + leakage * (20 - reference)) + 450) / (1 - 100 * leakage * 0.05);
+  CHECK(alone.clock == 1);
+  CHECK(alone.watts == Approx(watts));
+  CHECK(alone.temperature_c == Approx(20 + 0.05 * watts));
+  // A slowdown temperature is a limit of power: 30 K over the inlet are 600 W at 0.05 K each.
+  power.active = 900;
+  cooling.slowdown_c = 50;
+  const WarmRow slowed = warm_rows(cooling, power, 700, leakage, 0, duty).front();
+  CHECK(slowed.throttled);
+  CHECK(slowed.watts == Approx(600));
+  CHECK(slowed.temperature_c == Approx(50));
+}
+
+TEST_CASE("a job goes at the pace of the warmest row, draws by the mean, and liquid is cooler than air") {
+  const auto job_with = [](const Sets& more) {
+    Sets sets{"cluster.device=h100-sxm-80gb", "cluster.fabric=ndr-rail", "model.hidden=8192", "model.heads=64",
+              "model.ffn_hidden=32768"};
+    sets.insert(sets.end(), more.begin(), more.end());
+    return small_job(sets);
+  };
+  const Job air = job_with({"power.cooling.kind=air"}), liquid = job_with({"power.cooling.kind=liquid"});
+  const Job hot = job_with({"power.cooling={kind: air, inlet: 35}"}), usual = job_with({});
+  REQUIRE(air.power.rows.size() == 2);
+  REQUIRE(usual.machine.device.clock() < 1);
+  CHECK(air.power.rows[1].temperature_c > air.power.rows[0].temperature_c);
+  CHECK(air.machine.device.clock() == Approx(air.power.rows[1].clock));
+  // At its limit in usual air the mean of the rows is where the device's constants hold.
+  CHECK(air.power.cooled_k == Approx(0).margin(0.01));
+  CHECK(air.machine.device.clock() < usual.machine.device.clock());
+  CHECK(hot.machine.device.clock() < air.machine.device.clock());
+  CHECK(liquid.machine.device.clock() > usual.machine.device.clock());
+  CHECK(simulate_step(hot).iteration > simulate_step(air).iteration);
+  CHECK(simulate_step(liquid).iteration < simulate_step(air).iteration);
+  // No cooler leaves anything to work with where the air is nearly as warm as a GPU may be.
+  CHECK_THROWS_AS(job_with({"power.cooling={kind: air, inlet: 80}"}), sim::UserError);
+  CHECK_THROWS_AS(small_job({"power.cooling.kind=air"}), sim::UserError);  // a device of measured clocks
+}
+
 TEST_CASE("a cap below the limit slows products by the same balance, one above it changes nothing") {
   const auto seconds = [](Sets sets) {
     sets.emplace_back("model.hidden=8192");

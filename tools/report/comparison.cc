@@ -82,7 +82,9 @@ const std::vector<Field>& fields() {
       {"MemoryUsage\nEfficiency", "MemoryUsageEfficiency", false,
        [](const ComparisonRow& row, bool exact) { return ratio_field(row, 1, exact); }},
       {"FLOPs\nUtilization", "FLOPsUtilization", false,
-       [](const ComparisonRow& row, bool exact) { return ratio_field(row, 2, exact); }}};
+       [](const ComparisonRow& row, bool exact) { return ratio_field(row, 2, exact); }},
+      {"FLOPs\nUsage", "FLOPsUsage", false,
+       [](const ComparisonRow& row, bool exact) { return ratio_field(row, 3, exact); }}};
   return kFields;
 }
 
@@ -222,7 +224,9 @@ std::vector<Ratio> ratios_of(const StepReport& target, const StepReport& baselin
            "tokens/s, target / baseline"},
           {"MemoryUsageEfficiency", ratio(baseline.memory.peak_bytes, target.memory.peak_bytes),
            "peak memory, baseline / target"},
-          {"FLOPsUtilization", ratio(target.rates.mfu_pct, baseline.rates.mfu_pct), "MFU, target / baseline"}};
+          {"FLOPsUtilization", ratio(target.rates.mfu_pct, baseline.rates.mfu_pct), "MFU, target / baseline"},
+          {"FLOPsUsage", ratio(target.rates.model_tflops_per_gpu, baseline.rates.model_tflops_per_gpu),
+           "model FLOP/s of a GPU, target / baseline"}};
 }
 
 const std::vector<std::string>& table_format_names() {

@@ -89,8 +89,6 @@ void write_csv(std::ostream& out, const Grid& grid) {
   for (const Grid::Row& row : grid.rows) out << csv_line(row.exact.empty() ? row.cells : row.exact) << '\n';
 }
 
-std::string html(const std::string& text) { return escaped(text, "&<>\"", {"&amp;", "&lt;", "&gt;", "&quot;"}); }
-
 void write_html(std::ostream& out, const Grid& grid) {
   out << fmt::format(
       "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{0}</title>\n<style>\n"
@@ -98,9 +96,9 @@ void write_html(std::ostream& out, const Grid& grid) {
       "table {{ border-collapse: collapse; }} th, td {{ padding: .2em .7em; text-align: right; }}\n"
       "th {{ border-bottom: 1px solid #333; }} .l {{ text-align: left; }} .g td {{ border-top: 1px solid #aaa; }}\n"
       "</style></head><body>\n<h1>{0}</h1>\n<table>\n<tr>",
-      html(grid.title));
+      markup_text(grid.title));
   const auto cell = [&](const char* tag, std::size_t column, const std::string& text) {
-    out << fmt::format("<{0}{1}>{2}</{0}>", tag, grid.columns[column].left ? " class=\"l\"" : "", html(text));
+    out << fmt::format("<{0}{1}>{2}</{0}>", tag, grid.columns[column].left ? " class=\"l\"" : "", markup_text(text));
   };
   for (std::size_t c = 0; c < grid.columns.size(); ++c) cell("th", c, grid.columns[c].title);
   out << "</tr>\n";
@@ -110,7 +108,7 @@ void write_html(std::ostream& out, const Grid& grid) {
     out << "</tr>\n";
   }
   out << "</table>\n<ul>\n";
-  for (const std::string& note : grid.notes) out << "<li>" << html(note) << "</li>\n";
+  for (const std::string& note : grid.notes) out << "<li>" << markup_text(note) << "</li>\n";
   out << "</ul>\n</body></html>\n";
 }
 

@@ -111,7 +111,8 @@ ordered_json provenance_json(const calibration::DeviceProfile& device, const top
 }
 
 /// Nothing where the device's document does not say what it draws.
-void add_energy(ordered_json& json, const workloads::Energy& energy, double tokens_per_s) {
+void add_energy(ordered_json& json, const workloads::Energy& energy, const std::vector<workloads::WarmRow>& rows,
+                double tokens_per_s) {
   if (!energy.known) return;
   json["energy_j"] = energy.total_j();
   json["power_w"] = energy.gpu_w();
@@ -130,6 +131,9 @@ void add_energy(ordered_json& json, const workloads::Energy& energy, double toke
   for (std::size_t p = 0; p < workloads::kEnergyParts; ++p)
     power["energy_by_part_j"][std::string(workloads::name_of(static_cast<workloads::EnergyPart>(p)))] =
         energy.parts_j[p];
+  for (const workloads::WarmRow& row : rows)
+    power["temperature_rows"].push_back(
+        {{"temperature_c", row.temperature_c}, {"clock", row.clock}, {"throttled_by_temperature", row.throttled}});
   json["power"] = std::move(power);
 }
 
@@ -167,7 +171,7 @@ ordered_json report_json(const scenarios::Scenario& scenario, const workloads::S
   if (cost.time_s > 0) json["time_to_train_s"] = cost.time_s;
   if (cost.usd > 0) json["cost_usd"] = cost.usd;
   if (cost.usd_per_million_tokens > 0) json["usd_per_million_tokens"] = cost.usd_per_million_tokens;
-  add_energy(json, report.energy, report.rates.tokens_per_s);
+  add_energy(json, report.energy, scenario.job.power.rows, report.rates.tokens_per_s);
   ordered_json breakdown;
   for (std::size_t c = 0; c < workloads::kCategories; ++c) {
     breakdown[std::string(workloads::name_of(static_cast<workloads::Category>(c)))] = report.breakdown_s[c];

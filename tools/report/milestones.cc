@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "scenarios/scenario.h"
@@ -13,8 +14,18 @@ namespace orrery::tools {
 
 namespace {
 
+/// Of "2017-06" the middle of that month, in years.
+double year_of(const sim::Settings& month) {
+  const std::string& text = month.text();
+  int year = 0, of_year = 0;
+  char rest = 0;
+  if (std::sscanf(text.c_str(), "%4d-%2d%c", &year, &of_year, &rest) != 2 || year < 1940 || of_year < 1 || of_year > 12)
+    month.expected("a month, as in 2017-06");
+  return year + (of_year - 0.5) / 12;
+}
+
 Milestone read_milestone(const sim::Settings& row) {
-  row.refuse_unknown({"name", "model", "parameters", "tokens", "published", "by", "source", "notes"});
+  row.refuse_unknown({"name", "published_in", "model", "parameters", "tokens", "published", "by", "source", "notes"});
   Milestone m;
   m.name = row.at("name").text();
   m.source = row.at("source").text();
@@ -26,6 +37,7 @@ Milestone read_milestone(const sim::Settings& row) {
   };
   m.tokens = number("tokens");
   m.published = number("published");
+  if (const sim::Settings* month = row.find("published_in")) m.year = year_of(*month);
   std::optional<workloads::TokenFlops> flops;
   if (const sim::Settings* model = row.find("model"); model != nullptr) {
     const workloads::Model counted = model_of(*model);

@@ -47,21 +47,6 @@ struct Axes {
   double y(double value) const { return kTop + kSide - kSide * (std::log10(value) - low) / (high - low); }
 };
 
-std::string escaped(const std::string& text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '&')
-      out += "&amp;";
-    else if (c == '<')
-      out += "&lt;";
-    else if (c == '>')
-      out += "&gt;";
-    else
-      out += c;
-  }
-  return out;
-}
-
 /// One of four shapes around (x, y).
 std::string symbol(std::size_t list, double x, double y, bool hollow) {
   const char* colour = kColours[list % kColours.size()];
@@ -117,7 +102,7 @@ void write_legend(std::ostream& out, const std::vector<ValidationRow>& rows, boo
   const double x = kLeft + kSide + 24;
   double y = kTop + 12;
   const auto text = [&](double at, const std::string& words, const char* style = "") {
-    out << fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\"{}>{}</text>\n", at, y, style, escaped(words));
+    out << fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\"{}>{}</text>\n", at, y, style, markup_text(words));
   };
   text(x, "list: rows, mean error", " font-weight=\"bold\"");
   const std::vector<std::string> lists = lists_of(rows);
@@ -173,7 +158,7 @@ void write_scatter(std::ostream& out, const std::vector<ValidationRow>& rows) {
     const auto list = std::find(lists.begin(), lists.end(), dot.row->list) - lists.begin();
     fitted = fitted || dot.row->fitted;
     out << fmt::format(
-        "<g><title>{}: measured {} s, predicted {} s ({})</title>{}</g>\n", escaped(dot.row->id),
+        "<g><title>{}: measured {} s, predicted {} s ({})</title>{}</g>\n", markup_text(dot.row->id),
         number_text(dot.measured), number_text(dot.predicted), error_text(100 * (dot.predicted / dot.measured - 1)),
         symbol(static_cast<std::size_t>(list), axes.x(dot.measured), axes.y(dot.predicted), dot.row->fitted));
   }

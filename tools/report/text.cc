@@ -125,6 +125,13 @@ std::string count_text(double count) {
   return text;
 }
 
+std::string markup_text(const std::string& text) {
+  std::string out;
+  for (const char c : text)
+    out += c == '&' ? "&amp;" : c == '<' ? "&lt;" : c == '>' ? "&gt;" : c == '"' ? "&quot;" : std::string(1, c);
+  return out;
+}
+
 std::string shortened(const std::string& text, std::size_t width) {
   if (text.size() <= width) return text;
   const std::size_t tail = (width - 2) / 2;

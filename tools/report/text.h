@@ -65,6 +65,8 @@ std::string markdown_cell(const std::string& text);
 
 /// Keeps the beginning and the end of a text that is longer than `width`.
 std::string shortened(const std::string& text, std::size_t width);
+/// With the characters that HTML and SVG read as marks written as entities.
+std::string markup_text(const std::string& text);
 /// Breaks `text` at spaces, but not between a number and its %, so that no line is longer than kTextWidth; the first
 /// line starts with `first`, the others with `rest`. A word longer than a line stays whole.
 std::string wrapped(const std::string& text, const std::string& first, const std::string& rest);

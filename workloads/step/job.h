@@ -17,6 +17,7 @@
 #include "workloads/model/gpt.h"
 #include "workloads/model/optimizer_step.h"
 #include "workloads/schedules/schedule.h"
+#include "workloads/step/cooling.h"
 
 namespace orrery::workloads {
 
@@ -89,9 +90,12 @@ struct PowerTerms {
   double warmer_k = 0, temperature_spread_k = 0;
   double leakage_per_k = 0.01;  // how much more of what stands a device draws for each kelvin
   double pace_spread = 0;       // what that makes of kernels' times: standard deviation over GPUs, of the mean
+  Cooling cooling;              // of the nodes
+  std::vector<WarmRow> rows;    // what follows from it for the machine's device; empty: nothing
+  double cooled_k = 0;          // and in the mean over them, as warmer_k
   /// What a device draws at the job's temperature and so many kelvin more.
   calibration::PowerModel at_temperature(calibration::PowerModel power, double more_k = 0) const {
-    power.standing *= std::max(0.0, 1 + leakage_per_k * (warmer_k + more_k));
+    power.standing *= std::max(0.0, 1 + leakage_per_k * (warmer_k + cooled_k + more_k));
     return power;
   }
   /// What a device may draw, in W; 0: unknown.

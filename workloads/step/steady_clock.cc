@@ -3,9 +3,12 @@
 
 #include <algorithm>
 
+#include "sim/real.h"
 #include "workloads/collectives/collective.h"
 
 namespace orrery::workloads {
+
+using sim::real;
 
 namespace {
 
@@ -52,30 +55,52 @@ calibration::Duty duty_of(const Network& network, const KernelTimes& times, std:
 
 Job at_steady_clock(Job job) {
   const std::int64_t tensor = job.parallelism.tensor;
-  job.power.pace_spread = 0;
+  PowerTerms& terms = job.power;
+  terms.pace_spread = terms.cooled_k = 0;
+  terms.rows.clear();
+  double mean_k = 0;  // over the rows of the machine's own device, which are the last to be looked at
   const auto steady = [&](const calibration::DeviceProfile& any) {
     const calibration::DeviceProfile device = any.at_clock(1);
     const calibration::PowerModel& own = device.power();
-    calibration::PowerModel capped = job.power.at_temperature(own);
-    capped.limit = job.power.limit_of(own);
-    if (!own.known() || (!own.governs && capped.limit == own.limit)) return device;
+    terms.cooled_k = 0;
+    double limit = terms.limit_of(own);
+    if (!own.known() || (!own.governs && limit == own.limit)) return device;
     const calibration::Duty duty = duty_of(network_of(job), {device, job.software.layers.linear.rates},
                                            tensor <= job.machine.gpus_per_node ? tensor : 1);
     // Factors that were measured under a limit of the device's own hold what that one leaves.
     const double held = own.governs ? 1 : calibration::clock_within_limit(own, duty);
-    if (const double sigma = job.power.temperature_spread_k; sigma > 0) {
+    if (terms.cooling.known()) {
+      calibration::PowerModel capped = own;
+      capped.limit = limit;
+      terms.rows = warm_rows(terms.cooling, capped, own.limit, terms.leakage_per_k, terms.warmer_k, duty);
+      const double reference = reference_temperature_c(own.limit);
+      const WarmRow& slowest = *std::min_element(terms.rows.begin(), terms.rows.end(),
+                                                 [](const WarmRow& a, const WarmRow& b) { return a.clock < b.clock; });
+      mean_k = 0;
+      for (const WarmRow& row : terms.rows) mean_k += (row.temperature_c - reference) / real(terms.rows.size());
+      terms.cooled_k = slowest.temperature_c - reference;  // the others wait for it
+      limit = slowest.limit_w;
+    }
+    const auto board_of = [&](double kelvin) {
+      calibration::PowerModel board = terms.at_temperature(own, kelvin);
+      board.limit = limit;
+      return board;
+    };
+    if (const double sigma = terms.temperature_spread_k; sigma > 0) {
       // Half of what kernels take longer on a board one standard deviation above the mean than on one as far below.
       const auto seconds = [&](double kelvin) {
-        calibration::PowerModel board = job.power.at_temperature(own, kelvin);
-        board.limit = capped.limit;
+        const calibration::PowerModel board = board_of(kelvin);
         return calibration::seconds_at(board, duty, calibration::clock_within_limit(board, duty));
       };
-      job.power.pace_spread = std::max(job.power.pace_spread, (seconds(sigma) - seconds(-sigma)) / 2 / seconds(0));
+      terms.pace_spread = std::max(terms.pace_spread, (seconds(sigma) - seconds(-sigma)) / 2 / seconds(0));
     }
-    return device.at_clock(calibration::clock_within_limit(capped, duty) / held);
+    return device.at_clock(calibration::clock_within_limit(board_of(0), duty) / held);
   };
-  job.machine.device = steady(job.machine.device);
   for (OtherKind& other : job.machine.mixture.others) other.device = steady(other.device);
+  mean_k = 0;
+  terms.rows.clear();
+  job.machine.device = steady(job.machine.device);
+  terms.cooled_k = mean_k;
   return job;
 }
 
