@@ -94,6 +94,59 @@ class Runs(unittest.TestCase):
         self.assertIn("OUT OF MEMORY", repr(result))
 
 
+class Commands(unittest.TestCase):
+    """What the program does for the package."""
+
+    def test_answers_are_the_programs(self):
+        table = orrery.reproduce("megascale-eos")
+        said = program("reproduce", "megascale-eos")
+        self.assertEqual([row["cells"] for row in table.json["rows"]], [row["cells"] for row in said["rows"]])
+        self.assertIn("MegaScale", str(table))
+        self.assertEqual(len(table.rows), len(said["rows"]))
+        rows = orrery.collective("eos-gpt3-175b", op="all_reduce", gpus=64, sizes="1MB:8MB:2").rows
+        self.assertEqual(len(rows), 4)
+
+    def test_scenarios_of_any_kind_are_taken(self):
+        changed = {**SMALL, "recompute": "full"}
+        self.assertGreater(orrery.compare(SMALL, changed).ThroughputSpeedup, 1)
+        self.assertLess(orrery.compare(SMALL, set={"recompute": "full"}).ThroughputSpeedup, 1)
+        self.assertTrue(orrery.traffic(SMALL).rows is not None)
+        self.assertIn("forward", orrery.plan(SMALL))
+        self.assertGreater(orrery.flops("gpt3-6.7b").parameters, 6e9)
+        self.assertIn("--tensor-model-parallel-size 2", orrery.export("megatron", SMALL))
+        with tempfile.TemporaryDirectory() as folder:
+            page = orrery.report(SMALL, Path(folder) / "step.html")
+            self.assertIn("<html", page.read_text(encoding="utf-8"))
+
+    def test_what_is_wrong_is_one_error(self):
+        with self.assertRaises(orrery.InputError) as caught:
+            orrery.traffic({**SMALL, "batch": {"global": 16, "mikro": 1}})
+        self.assertIn("mikro", str(caught.exception))
+        self.assertEqual(caught.exception.file, "scenario")
+        with self.assertRaises(orrery.InputError):
+            orrery.reproduce("no-such-table")
+
+
+class Values(unittest.TestCase):
+    def test_mappings_are_merged_and_numbers_stay_numbers(self):
+        self.assertEqual(orrery.run(SMALL, set={"parallelism": {"tensor": 4}}).iteration_time_s,
+                         orrery.run(SMALL, set={"parallelism.tensor": 4}).iteration_time_s)
+        rows = orrery.sweep(SMALL, {"batch.micro": [1, 2]})
+        from orrery import _results
+        self.assertEqual([_results.flat(row)["batch.micro"] for row in rows], [1, 2])
+
+    def test_numpy_is_taken(self):
+        class Scalar:  # as numpy's
+            def tolist(self):
+                return 2
+        self.assertEqual(orrery.run(SMALL, set={"batch.micro": Scalar()}).iteration_time_s,
+                         orrery.run(SMALL, set={"batch.micro": 2}).iteration_time_s)
+
+    def test_a_wrong_attribute_names_the_nearest(self):
+        with self.assertRaisesRegex(AttributeError, "did you mean iteration_time_s"):
+            orrery.run(SMALL).iteration_time
+
+
 class Refusals(unittest.TestCase):
     def test_a_mistake_names_its_place(self):
         with tempfile.TemporaryDirectory() as folder:

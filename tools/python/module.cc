@@ -36,15 +36,23 @@ std::string dumped(const ordered_json& json) {
   return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }
 
+/// Lays a mapping over the one that is there, key by key; anything else takes the place of what is there.
+void lay_over(sim::Settings& document, const std::string& set) {
+  scenarios::Assignment assignment = scenarios::parse_assignment(set);
+  const sim::Settings* now = document.find_path(assignment.key);
+  if (now != nullptr && now->is_mapping() && assignment.value.is_mapping())
+    assignment.value = sim::overlay(*now, assignment.value);
+  scenarios::apply(document, assignment);
+}
+
 /// A scenario as Python hands it over: YAML (JSON is YAML) as text, or the name of a file or of a shipped scenario.
 struct Source {
   std::string what;
   bool is_text = false;
   Sets sets;
   sim::Settings read() const {
-    if (!is_text) return scenarios::read_scenario(what, sets);
-    sim::Settings document = scenarios::parse_yaml(what, "scenario");
-    for (const std::string& set : sets) scenarios::apply_set(document, set);
+    sim::Settings document = is_text ? scenarios::parse_yaml(what, "scenario") : scenarios::read_scenario(what, {});
+    for (const std::string& set : sets) lay_over(document, set);
     return document;
   }
 };

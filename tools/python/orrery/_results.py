@@ -1,5 +1,6 @@
 """What runs and studies return: the simulator's JSON with attributes, tables and a view for notebooks."""
 
+import difflib
 import html
 import json as _json
 
@@ -19,9 +20,39 @@ def html_table(columns, rows):
     return f"<table><thead><tr>{cells(columns, 'th')}</tr></thead><tbody>{body}</tbody></table>"
 
 
+def typed(text):
+    """A setting as it was meant: a number or truth where it is one (the program writes settings as text)."""
+    if not isinstance(text, str):
+        return text
+    try:
+        value = _json.loads(text)
+    except ValueError:
+        return text
+    return value if isinstance(value, (int, float, bool)) else text
+
+
 def flat(row):
     """A row of a study with its settings as columns beside its results."""
-    return {**row["set"], **{key: value for key, value in row.items() if key != "set"}}
+    settings = {key: typed(value) for key, value in row["set"].items()}
+    return {**settings, **{key: value for key, value in row.items() if key != "set"}}
+
+
+def missing(what, name, names):
+    """The error of an attribute that is not there, with the nearest that is."""
+    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    near += [other for other in names if not near and name in other][:1]
+    hint = f"; did you mean {near[0]}?" if near else ""
+    return AttributeError(f"{what} has no {name}{hint} It has {', '.join(names)}" if hint
+                          else f"{what} has no {name}; it has {', '.join(names)}")
+
+
+def axes():
+    """matplotlib's axes of a new figure."""
+    try:
+        from matplotlib import pyplot
+    except ImportError:
+        raise ImportError("plot() needs matplotlib: pip install matplotlib") from None
+    return pyplot.subplots(layout="constrained")[1]
 
 
 class Result:
@@ -44,7 +75,7 @@ class Result:
         try:
             return self.json[name]
         except KeyError:
-            raise AttributeError(f"a step has no {name}; it has {', '.join(self.json)}") from None
+            raise missing("a step", name, [*self.json, "fits", "breakdown", "stages"]) from None
 
     def __getstate__(self):
         """Copies and pickles have the document: the simulator's step stays where it was made."""
@@ -76,6 +107,15 @@ class Result:
     def traffic(self):
         """The communication table: a row for each dimension and operation."""
         return table(self.json["traffic"])
+
+    def plot(self, ax=None):
+        """Where the time goes, a bar for each cause, on matplotlib's `ax` or a new one, which is returned."""
+        ax = ax if ax is not None else axes()
+        parts = [(part, value) for part, value in self.json["breakdown_s"].items() if value > 0]
+        ax.barh([part for part, _ in reversed(parts)], [value for _, value in reversed(parts)])
+        ax.set_xlabel("exposed seconds of a step")
+        ax.set_title(f"{self.json['scenario']}: {self.json['iteration_time_s']:.4g} s")
+        return ax
 
     def __repr__(self):
         fits = "" if self.fits else ", OUT OF MEMORY"
@@ -120,6 +160,26 @@ class Sweep:
         """The point with the shortest step, None where none runs."""
         points = [row for row in self.json if row["status"] == "ok"]
         return min(points, key=lambda row: row["iteration_s"]) if points else None
+
+    def plot(self, x=None, y="iteration_s", ax=None):
+        """`y` over the varied key `x` (the first, where none is named) of the points that run, a line for each
+        combination of the other keys."""
+        ax = ax if ax is not None else axes()
+        points = [flat(row) for row in self.json if row["status"] == "ok"]
+        keys = list(self.json[0]["set"]) if self.json else []
+        x = x if x is not None else (keys[0] if keys else None)
+        lines = {}
+        for point in points:
+            lines.setdefault(tuple((key, point[key]) for key in keys if key != x), []).append((point[x], point[y]))
+        for others, line in lines.items():
+            if all(isinstance(value, (int, float)) for value, _ in line):
+                line.sort()
+            ax.plot(*zip(*line), marker="o", label=", ".join(f"{key} {value}" for key, value in others) or None)
+        ax.set_xlabel(x or "")
+        ax.set_ylabel(y)
+        if len(lines) > 1:
+            ax.legend()
+        return ax
 
     def _view(self):
         columns = list(self.json[0]["set"]) if self.json else []
@@ -171,3 +231,43 @@ class Advice:
                  f"{row['peak_bytes'] / 1e9:.1f} GB", row["reason"], row["confidence"], row["command"])
                 for row in self.json["suggestions"]]
         return html_table(("change", "saves", "step", "memory", "why", "how sure", "command"), rows)
+
+
+class Answer:
+    """What a command answers: `json`, its document, whose keys are attributes; `rows`, its rows, as a table; `text`,
+    what the command prints."""
+
+    def __init__(self, command, json, text):
+        """`text`: a function, which is asked when the text is."""
+        self.command, self.json, self._text = command, json, text
+
+    def __getattr__(self, name):
+        if name in ("command", "json", "_text") or name.startswith("__"):
+            raise AttributeError(name)
+        if isinstance(self.json, dict) and name in self.json:
+            return self.json[name]
+        raise missing(f"the answer of {self.command}", name, list(self.json) if isinstance(self.json, dict) else [])
+
+    def __dir__(self):
+        return [*super().__dir__(), *(self.json if isinstance(self.json, dict) else [])]
+
+    def __getstate__(self):
+        return {"command": self.command, "json": self.json, "_text": str(self)}
+
+    @property
+    def rows(self):
+        """The first list of rows of the document as a table."""
+        lists = [self.json] if isinstance(self.json, list) else list(self.json.values())
+        for rows in lists:
+            if isinstance(rows, list) and rows and all(isinstance(row, dict) for row in rows):
+                return table(rows)
+        return table([])
+
+    def __str__(self):
+        return self._text if isinstance(self._text, str) else self._text()
+
+    def __repr__(self):
+        return f"<orrery.Answer of {self.command}: {', '.join(self.json) if isinstance(self.json, dict) else 'rows'}>"
+
+    def _repr_html_(self):
+        return f"<pre>{html.escape(str(self))}</pre>"
