@@ -12,7 +12,7 @@ using Names = std::vector<std::string>;
 
 const Names kPackings{"none", "packed"}, kPaddings{"none", "in_pipelines", "always"},
     kOffloads{"nothing", "optimizer", "everything"}, kDealings{"prompts", "samples"},
-    kReferences{"resident", "swapped"};
+    kReferences{"resident", "swapped"}, kBuffers{"one", "two"};
 
 /// The value of an enumeration, whose names stand in its order.
 template <class Choice>
@@ -52,9 +52,11 @@ RlFramework RlFramework::load(const Settings& document) {
   RlFramework framework;
   framework.name = document.get_text("name", "inline");
   framework.provenance = document.get_text("provenance", "");
-  framework.trainer = document.at("trainer").text();
+  framework.trainer = document.at("trainer");
   framework.engine = document.at("engine").text();
   framework.memory_utilization = document.get_number("memory_utilization", framework.memory_utilization);
+  framework.memory_utilization_apart =
+      document.get_number("memory_utilization_apart", framework.memory_utilization_apart);
   framework.packing = choice_at(&document, "packing", framework.packing, kPackings);
   framework.padding = choice_at(&document, "padding", framework.padding, kPaddings);
   framework.old_logprobs = choice_at(&document, "old_logprobs", framework.old_logprobs, old_logprobs_names());
@@ -66,6 +68,7 @@ RlFramework RlFramework::load(const Settings& document) {
   framework.weights.separate = choice_at(weights, "separate", framework.weights.separate, weight_route_names());
   if (const Settings* bucket = weights != nullptr ? weights->find("bucket") : nullptr; bucket != nullptr)
     framework.weights.bucket = static_cast<double>(bucket->as_bytes().value());
+  framework.weights.buffers = choice_at(weights, "buffers", framework.weights.buffers, kBuffers);
   framework.weights.tensor = rl_seconds_at(weights, "tensor");
   const Settings* swap = document.find("swap");
   framework.swap.offloads = choice_at(swap, "offloads", framework.swap.offloads, kOffloads);
@@ -81,9 +84,15 @@ const sim::KeyTable& rl_framework_keys() {
   static const sim::KeyTable kTable({
       {"name", "text", "", "inline", {}, "Of the framework and its release."},
       {"provenance", "text", "", "-", {}, "Where its numbers come from."},
-      {"trainer", "text", "", "", {}, "The training software that it drives: a file of calibration/software."},
+      {"trainer",
+       "name",
+       "",
+       "",
+       {},
+       "Training software: a file of calibration/software, or a mapping that may inherit one."},
       {"engine", "text", "", "", {}, "The inference engine that it drives: a file of calibration/engines."},
       {"memory_utilization", "number", "", "0.9", {}, "Of a GPU's memory, the engine's share.", {"0.01", "1"}},
+      {"memory_utilization_apart", "number", "", "0.9", {}, "Likewise on GPUs of its own.", {"0.01", "1"}},
       {"packing", "choice", "", "packed", kPackings, "Answers of a micro-batch: one, or as many as have room."},
       {"padding", "choice", "", "none", kPaddings, "Whether a micro-batch is filled up to its most tokens."},
       {"old_logprobs", "choice", "", "trainer", old_logprobs_names(), "Who gives the old log-probabilities."},
@@ -94,6 +103,8 @@ const sim::KeyTable& rl_framework_keys() {
       {"weights.colocated", "choice", "", "gather", weight_route_names(), "On the same GPUs."},
       {"weights.separate", "choice", "", "broadcast", weight_route_names(), "To GPUs of their own."},
       {"weights.bucket", "quantity", "bytes", "a tensor", {}, "Of one call.", {"1 B", "1 TB"}},
+      {"weights.buffers", "choice", "", "one", kBuffers,
+       "two: the host's work on a bucket runs beside another's way over the network."},
       {"weights.tensor",
        "quantity",
        "time",

@@ -25,6 +25,9 @@ enum class OldLogprobs : std::uint8_t { trainer, rollout, none };
 /// its own memory. broadcast: gathered by the trainer, then sent to all engines. point_to_point: every GPU of an engine
 /// is sent its share by those that hold it.
 enum class WeightRoute : std::uint8_t { gather, broadcast, point_to_point };
+/// Whether a bucket is filled, sent and taken out before the next, or the host fills one while another is on its way:
+/// with two, or with calls that nobody waits for, the slower of host and network says how long all take.
+enum class Buffers : std::uint8_t { one, two };
 /// What an engine does with requests under way when weights come: it ends them first, breaks them off and computes
 /// their caches again, or goes on with the caches that it has.
 enum class AtUpdate : std::uint8_t { drain, interrupt, resume };
@@ -37,8 +40,9 @@ enum class Dealing : std::uint8_t { prompts, samples };
 
 struct RlFramework {
   std::string name, provenance;
-  std::string trainer, engine;  // by their names, where a scenario names none
-  double memory_utilization = 0.9;
+  sim::Settings trainer;  // a reference to training software, where a scenario has none
+  std::string engine;     // likewise the name of an inference engine
+  double memory_utilization = 0.9, memory_utilization_apart = 0.9;  // on the trainer's GPUs; on its own
   Packing packing = Packing::packed;
   Padding padding = Padding::none;
   OldLogprobs old_logprobs = OldLogprobs::trainer;
@@ -48,6 +52,7 @@ struct RlFramework {
   struct Weights {
     WeightRoute colocated = WeightRoute::gather, separate = WeightRoute::broadcast;
     double bucket = 0;  // bytes of one call; 0: a tensor
+    Buffers buffers = Buffers::one;
     double tensor = 0;  // seconds of the host for each tensor of the published checkpoint
   } weights;
   struct Swap {

@@ -20,7 +20,6 @@ using sim::Settings;
 namespace {
 
 constexpr const char* kDefaultFramework = "verl-0.7";
-constexpr double kPicosecondsRl = 1e12;
 constexpr std::int64_t kMostAnswers = 1'000'000;
 
 /// A choice that stands by itself or as a member `kind` beside others.
@@ -175,13 +174,15 @@ void load_rl_placement(const Settings& rl, RlScenario& s) {
         .fail("got gather, which ends on the trainer's own GPUs, expected broadcast or point_to_point");
 }
 
-Settings whole(std::int64_t value, const sim::Place& place) { return Settings::scalar(std::to_string(value), place); }
+Settings rl_whole(std::int64_t value, const sim::Place& place) {
+  return Settings::scalar(std::to_string(value), place);
+}
 
 /// The cluster with so many GPUs of it.
 Settings cluster_with(const Settings& document, std::int64_t gpus) {
   Settings cluster = document.at("cluster");
   if (!cluster.is_mapping()) cluster.expected("a mapping, as in {device: h100-sxm-80gb, gpus: 64, fabric: ndr-rail}");
-  cluster.set("gpus", whole(gpus, cluster.at("gpus").place()));
+  cluster.set("gpus", rl_whole(gpus, cluster.at("gpus").place()));
   return cluster;
 }
 
@@ -206,7 +207,10 @@ Settings rollout_document(const Settings& document, const Settings& rl, const Rl
     pool = pools->items()[0];
   }
   if (pool.find("memory_utilization") == nullptr)
-    pool.set("memory_utilization", Settings::scalar(fmt::format("{}", s.framework.memory_utilization), pool.place()));
+    pool.set("memory_utilization", Settings::scalar(fmt::format("{}", s.spec.placement == rl::Placement::colocated
+                                                                          ? s.framework.memory_utilization
+                                                                          : s.framework.memory_utilization_apart),
+                                                    pool.place()));
   Settings list = Settings::sequence(pool.place());
   list.append(pool);
   Settings serving = Settings::mapping(pool.place());
@@ -219,14 +223,14 @@ Settings rollout_document(const Settings& document, const Settings& rl, const Rl
         {"requests", 1},
         {"input", 1},
         {"output", 1}})
-    traffic.set(key, whole(value, place));
+    traffic.set(key, rl_whole(value, place));
   own.set("traffic", traffic);
   return own;
 }
 
 /// What the trainer's micro-batches hang on.
 struct Trainer {
-  std::int64_t ranks = 1, pipeline = 1, unit = 64;
+  std::int64_t ranks = 1, pipeline = 1, context = 1, unit = 64;
   bool interleaved = false;
 };
 
@@ -239,6 +243,7 @@ Trainer trainer_of(const Settings& rl, const RlScenario& s) {
   Trainer trainer;
   trainer.pipeline = std::max<std::int64_t>(1, integer(layout, "pipeline", 1));
   constexpr std::int64_t kMost = 1'048'576;
+  trainer.context = std::min(context, kMost);
   const std::int64_t model = std::min(tensor, kMost) * std::min(context, kMost);
   trainer.ranks =
       std::max<std::int64_t>(1, s.training_gpus / std::min(kMost, model) / std::min(kMost, trainer.pipeline));
@@ -247,6 +252,14 @@ Trainer trainer_of(const Settings& rl, const RlScenario& s) {
   const std::int64_t cut = 2 * std::min(kMost, model);
   trainer.unit = cut * std::max<std::int64_t>(1, (64 + cut - 1) / cut);
   return trainer;
+}
+
+/// Of an answer with its prompt: context ranks hold two blocks of each, of whole documents in a sequence.
+std::int64_t document_tokens(std::int64_t seq, const Trainer& trainer, double mean) {
+  if (trainer.context == 1) return std::clamp<std::int64_t>(std::llround(mean), 1, seq);
+  for (std::int64_t n = std::max<std::int64_t>(1, std::llround(static_cast<double>(seq) / mean)); n > 1; --n)
+    if (seq % n == 0 && seq / n % (2 * trainer.context) == 0) return seq / n;
+  return seq;
 }
 
 /// A training step of the trainer on micro-batches of these answers.
@@ -267,23 +280,23 @@ Settings training_document(const Settings& document, const Settings& rl, const R
     model = Settings::mapping(reference.place());
     model.set("inherits", reference);
   }
-  model.set("seq", whole(seq, reference.place()));
+  model.set("seq", rl_whole(seq, reference.place()));
   own.set("model", model);
   const Settings* training = given(&rl, "training");
-  own.set("software", Settings::scalar(s.framework.trainer, place));
+  own.set("software", s.framework.trainer);
   if (training != nullptr)
     for (const auto& [name, value] : training->members()) own.set(name, value);
   std::int64_t each = packed.each;
   if (trainer.interleaved) each = (each + trainer.pipeline - 1) / trainer.pipeline * trainer.pipeline;
   Settings batch = Settings::mapping(place);
-  batch.set("global", whole(each * trainer.ranks, place));
-  batch.set("micro", whole(1, place));
-  batch.set("document_tokens", whole(std::max<std::int64_t>(1, std::llround(packed.document)), place));
+  batch.set("global", rl_whole(each * trainer.ranks, place));
+  batch.set("micro", rl_whole(1, place));
+  batch.set("document_tokens", rl_whole(document_tokens(seq, trainer, packed.document), place));
   own.set("batch", batch);
   if (scores) {
     Settings evaluation = Settings::mapping(place);
-    evaluation.set("every_steps", whole(1, place));
-    evaluation.set("sequences", whole(each * trainer.ranks, place));
+    evaluation.set("every_steps", rl_whole(1, place));
+    evaluation.set("sequences", rl_whole(each * trainer.ranks, place));
     own.set("evaluation", evaluation);
   }
   return own;

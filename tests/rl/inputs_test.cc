@@ -10,6 +10,7 @@
 #include "scenarios/scenario.h"
 #include "scenarios/schema.h"
 #include "tests/catch.h"
+#include "tools/commands.h"
 #include "tools/study/rl.h"
 #include "workloads/step/step.h"
 
@@ -120,6 +121,7 @@ TEST_CASE("every key of reinforcement learning moves what comes out", "[rl]") {
       {"rl.framework.weights.separate=point_to_point", &kSeparate},
       {"rl.framework.weights.bucket=1 MB"},
       {"rl.framework.weights.tensor=3 ms"},
+      {"rl.framework.weights.buffers=two"},
       {"rl.framework.swap.offloads=optimizer"},
       {"rl.framework.swap.efficiency=0.5"},
       {"rl.framework.swap.seconds=7 s"},
@@ -142,11 +144,22 @@ TEST_CASE("every key of reinforcement learning moves what comes out", "[rl]") {
   for (const char* key :
        {"rl", "rl.prompt.percentiles.*", "rl.rollout.router", "rl.dynamic_sampling", "rl.framework.inherits",
         "rl.training.parallelism", "rl.framework.name", "rl.framework.provenance", "rl.framework.memory_utilization",
-        "rl.framework.weights", "rl.framework.swap", "rl.framework.host"})
+        "rl.framework.memory_utilization_apart", "rl.framework.weights", "rl.framework.swap", "rl.framework.host"})
     walked.insert(key);
   for (const scenarios::Key& key : scenarios::schema()) {
     INFO(key.path);
     if (key.path == "rl" || key.path.starts_with("rl.")) CHECK(walked.contains(key.path));
+  }
+}
+
+TEST_CASE("every framework that ships drives software and an engine that ship", "[rl]") {
+  CHECK(std::any_of(tools::commands().begin(), tools::commands().end(),
+                    [](const tools::Command& command) { return command.name == "rl"; }));
+  for (const std::string& name : scenarios::shipped("rl")) {
+    INFO(name);
+    const std::string set = "rl.framework=" + name;
+    CHECK(tools::study_rl(scenarios::load_rl(step_with(kColocated, {set}))).step_s() > 0);
+    CHECK(tools::study_rl(scenarios::load_rl(step_with(kAsync, {set}))).step_s() > 0);
   }
 }
 

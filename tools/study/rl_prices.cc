@@ -13,7 +13,6 @@
 #include <numeric>
 
 #include "workloads/collectives/collective.h"
-#include "workloads/model/token_flops.h"
 #include "workloads/step/step.h"
 
 namespace orrery::tools {
@@ -34,13 +33,10 @@ double published_tensors(const workloads::Model& model) {
   return layers * (attention + 1 + mlp * static_cast<double>(model.experts.count)) + 3;
 }
 
-double moved_bytes(const RlScenario& s, const workloads::IterationTimes& times) {
+/// Of the whole model, as the engine has it.
+double moved_bytes(const RlScenario& s) {
   const workloads::ServedReplica& replica = s.rollout.replica;
-  workloads::ServedPrecision plain = replica.precision;
-  plain.weights = plain.attention = plain.experts = workloads::WeightType::bf16;
-  const double whole =
-      workloads::weight_bytes(workloads::served_pass(replica.model, replica.layout, plain, replica.gpus_per_node));
-  return 2 * workloads::closed_form_parameters(replica.model) * workloads::weight_bytes(times.pass()) / whole;
+  return workloads::weight_bytes(workloads::served_pass(replica.model, {}, replica.precision, replica.gpus_per_node));
 }
 
 /// GPUs of the trainer that hold a model's weights together, in each of its stages so many neighbours.
@@ -123,7 +119,7 @@ double seconds_of_flows(const RlScenario& s, const Holders& holders, double byte
 WeightTransfer weight_transfer_of(const RlScenario& s, const workloads::IterationTimes& times) {
   WeightTransfer transfer;
   const calibration::RlFramework::Weights& how = s.framework.weights;
-  transfer.bytes = moved_bytes(s, times);
+  transfer.bytes = moved_bytes(s);
   transfer.tensors = published_tensors(s.rollout.replica.model);
   transfer.receivers = s.rollout.replicas * s.rollout.replica.layout.gpus();
   const Holders holders = holders_of(s.update.parallelism, s.training_gpus, s.update.shard_ranks());
@@ -135,6 +131,7 @@ WeightTransfer weight_transfer_of(const RlScenario& s, const workloads::Iteratio
     site.fabric = s.rollout.machine.fabric;
   const topology::Cluster cluster = workloads::cluster_of(site);
   const double bucket = how.bucket > 0 ? how.bucket : transfer.bytes / transfer.tensors;
+  transfer.beside = how.buffers == calibration::Buffers::two;
   transfer.host_s = how.tensor * transfer.tensors;
   // Each GPU reads and writes what it keeps once more, from the call's buffer to where its engine has it.
   transfer.copy_s = 2 * workloads::weight_bytes(times.pass()) / s.update.machine.device.memory_bandwidth().value();

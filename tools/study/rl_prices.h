@@ -2,6 +2,7 @@
 // trainer to the engine as collectives or flows on the fabric, states to the host and back over its link.
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -18,7 +19,11 @@ struct WeightTransfer {
   std::int64_t holders = 1;    // GPUs of the trainer that hold the weights together
   std::int64_t receivers = 1;  // GPUs of the engine
   double gather_s = 0, send_s = 0, copy_s = 0, host_s = 0;
-  double seconds() const { return gather_s + send_s + copy_s + host_s; }
+  bool beside = false;  // the host's work runs beside the others
+  double seconds() const {
+    const double moves = gather_s + send_s + copy_s;
+    return beside ? std::max(moves, host_s) : moves + host_s;
+  }
 };
 
 struct RlPrices {

@@ -22,18 +22,20 @@ namespace orrery::tools {
 
 namespace {
 
-/// Of a model in NeMo-RL's recipes.
+/// Of a model in NeMo-RL's recipes. A scoring micro-batch holds the tokens of so many of the longest sequences: until
+/// 0.5 of one, but for those named.
 struct RlRecipe {
-  std::string_view table, model;             // as the table and as this project call it
-  std::int64_t samples;                      // to a prompt
-  std::int64_t scored, scored_asynchronous;  // sequences whose tokens a scoring micro-batch holds
+  std::string_view table, model;  // as the table and as this project call it
+  std::int64_t samples;           // to a prompt
+  std::int64_t scored_until_05, scored, scored_of_gb200;
   bool recomputes;
 };
-constexpr std::array<RlRecipe, 5> kRlRecipes{{{"LLAMA3.1_8B", "llama3.1-8b", 32, 2, 2, true},
-                                              {"DeepSeek V3", "{inherits: deepseek-v3, mtp_layers: 0}", 16, 1, 2, true},
-                                              {"Qwen3-235B", "qwen3-235b-a22b", 32, 1, 1, true},
-                                              {"Qwen3-30B3A", "qwen3-30b-a3b", 32, 2, 2, false},
-                                              {"Qwen3-32B", "qwen3-32b", 32, 4, 4, false}}};
+constexpr std::array<RlRecipe, 5> kRlRecipes{
+    {{"LLAMA3.1_8B", "llama3.1-8b", 32, 1, 2, 2, true},
+     {"DeepSeek V3", "{inherits: deepseek-v3, mtp_layers: 0}", 16, 1, 1, 1, true},
+     {"Qwen3-235B", "qwen3-235b-a22b", 32, 1, 1, 1, true},
+     {"Qwen3-30B3A", "qwen3-30b-a3b", 32, 1, 4, 2, false},
+     {"Qwen3-32B", "qwen3-32b", 32, 1, 4, 4, false}}};
 
 struct RlDevice {
   std::string_view table, here, fabric;
@@ -96,6 +98,11 @@ std::string nemo_rl_scenario(const TableFile& t, std::size_t row, const std::str
     placement = fmt::format("{{kind: asynchronous, staleness: {}, rollout_gpus: {}}}",
                             policy.substr(0, policy.find('-')), writing);
   }
+  const bool old = t.text(row, "version") < "0.6";
+  std::int64_t scored = old                       ? recipe->scored_until_05
+                        : device.table == "gb200" ? recipe->scored_of_gb200
+                                                  : recipe->scored;
+  if (name == "DeepSeek V3" && !on_policy) scored = 2;
   const std::int64_t tensor = rl_whole_at(t, row, "train_tp", 1), pipeline = rl_whole_at(t, row, "train_pp", 1);
   const bool fp8 = t.text(row, "rollout_precision") == "fp8";
   return fmt::format(
@@ -107,9 +114,8 @@ std::string nemo_rl_scenario(const TableFile& t, std::size_t row, const std::str
       "recompute: {}\n{}",
       id, device.here, gpus, device.fabric, recipe->model, t.text(row, "version"), samples / recipe->samples,
       recipe->samples, std::max<std::int64_t>(1, prompt), mean, longest - std::max<std::int64_t>(1, prompt),
-      rl_whole_at(t, row, "train_batch", samples), longest,
-      longest * (on_policy ? recipe->scored : recipe->scored_asynchronous), placement, rl_whole_at(t, row, "gen_tp", 1),
-      rl_whole_at(t, row, "gen_pp", 1), on_policy ? "" : ", memory_utilization: 0.8",
+      rl_whole_at(t, row, "train_batch", samples), longest, longest * scored, placement,
+      rl_whole_at(t, row, "gen_tp", 1), rl_whole_at(t, row, "gen_pp", 1), on_policy ? "" : ", memory_utilization: 0.8",
       fp8 ? ", precision: {weights: fp8-block}" : "", tensor, pipeline, rl_whole_at(t, row, "train_cp", 1),
       rl_whole_at(t, row, "train_ep", 1), tensor > 1, rl_stage_layers(name, pipeline),
       recipe->recomputes ? "full" : "none",

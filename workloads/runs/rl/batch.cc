@@ -14,7 +14,7 @@ namespace {
 enum class RlDrawn : std::uint64_t { prompt = 11, answer, accepted };
 
 /// Uniform in (0, 1).
-double uniform(std::uint64_t key, std::uint64_t number) {
+double rl_uniform(std::uint64_t key, std::uint64_t number) {
   return (static_cast<double>(sim::mix64(sim::hash_pair(key, number)) >> 11) + 0.5) * 0x1p-53;
 }
 
@@ -97,13 +97,14 @@ Batch draw_batch(const BatchSpec& spec, std::int64_t step) {
     std::vector<Sample>& round = batch.rounds.emplace_back();
     for (std::int64_t i = 0; i < each; ++i, ++prompt) {
       const auto p = static_cast<std::uint64_t>(prompt);
-      const std::int32_t input = std::max(1, prompts.at(uniform(of_prompt, 2 * p), uniform(of_prompt, 2 * p + 1)));
-      const bool counts = counted < spec.prompts && (spec.accepted >= 1 || uniform(of_accepted, p) < spec.accepted);
+      const std::int32_t input =
+          std::max(1, prompts.at(rl_uniform(of_prompt, 2 * p), rl_uniform(of_prompt, 2 * p + 1)));
+      const bool counts = counted < spec.prompts && (spec.accepted >= 1 || rl_uniform(of_accepted, p) < spec.accepted);
       for (std::int64_t j = 0; j < spec.samples; ++j) {
         // Of a prompt's samples the first are those of a step with fewer.
         const std::uint64_t n = sim::hash_pair(p, static_cast<std::uint64_t>(j));
         const Sample sample{static_cast<std::int32_t>(prompt), input,
-                            answers.at(uniform(of_answer, n), uniform(of_answer, n ^ 0x5bd1e995u))};
+                            answers.at(rl_uniform(of_answer, n), rl_uniform(of_answer, n ^ 0x5bd1e995u))};
         round.push_back(sample);
         if (counts) batch.trained.push_back(sample);
       }
