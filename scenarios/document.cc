@@ -37,9 +37,11 @@ std::string member_text(const Settings& document, std::string_view key) {
 std::string scenario_file(const std::string& name) {
   std::error_code error;
   if (name == "-" || fs::exists(name, error) || name.find('/') != std::string::npos) return name;
-  const std::vector<std::string> served = shipped("served");
-  if (std::find(served.begin(), served.end(), name) != served.end())
-    return (fs::path(data_directory()) / shelf_of("served").folder / (name + ".yaml")).string();
+  for (const char* kind : {"served", "trained"}) {  // scenarios of requests, and of reinforcement learning
+    const std::vector<std::string> names = shipped(kind);
+    if (std::find(names.begin(), names.end(), name) != names.end())
+      return (fs::path(data_directory()) / shelf_of(kind).folder / (name + ".yaml")).string();
+  }
   const std::vector<std::string> names = shipped("scenarios");
   if (std::find(names.begin(), names.end(), name) != names.end()) {
     return (fs::path(data_directory()) / "scenarios" / (name + ".yaml")).string();

@@ -178,6 +178,8 @@ const std::vector<Shelf>& shelves() {
       {"tables", "", "scenarios/reproduce", "published table"},
       {"served", "", "scenarios/serving", "scenario of requests"},
       {"engines", "software", "calibration/engines", "inference engine"},
+      {"rl", "rl.framework", "calibration/rl", "framework of reinforcement learning"},
+      {"trained", "", "scenarios/rl", "scenario of reinforcement learning"},
       {"failures", "campaign.failures", "calibration/reliability", "table of failures"},
   };
   return all;

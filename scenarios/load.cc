@@ -36,6 +36,8 @@ void refuse_serving(const Settings& document) {
   for (const char* key : {"serving", "traffic", "workload"})
     if (const Settings* section = given(&document, key); section != nullptr)
       section->fail("says how a model is served, which orrery serving runs, expected a training step");
+  if (const Settings* section = given(&document, "rl"); section != nullptr)
+    section->fail("is a step of reinforcement learning, which orrery rl runs, expected a training step");
   const Settings* precision = given(&document, "precision");
   if (precision == nullptr || !precision->is_mapping()) return;
   for (const char* key : {"weights", "attention", "experts", "kv_cache"})

@@ -7,11 +7,13 @@
 
 #include "calibration/kernel.h"
 #include "calibration/keys.h"
+#include "calibration/rl_framework.h"
 #include "scenarios/schema_finetune.h"
 #include "scenarios/schema_mixture.h"
 #include "scenarios/schema_offload.h"
 #include "scenarios/schema_power.h"
 #include "scenarios/schema_recommender.h"
+#include "scenarios/schema_rl.h"
 #include "scenarios/schema_serving.h"
 #include "topology/cluster.h"
 #include "workloads/campaign/spec.h"
@@ -754,6 +756,8 @@ std::vector<Key> all_keys() {
   add(training_keys());
   add(measured_keys());
   add(serving_keys());
+  add(rl_keys());
+  add(below("rl.framework", calibration::rl_framework_keys()));
   keys.push_back({"campaign", "mapping", "", "-", {}, "The whole run, for orrery campaign: failures, checkpoints."});
   add(below("campaign", campaign::campaign_keys()));
   keys.push_back(

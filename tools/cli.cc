@@ -34,6 +34,7 @@ const std::vector<Command>& commands() {
       {"campaign", "weeks of training: failures, checkpoints, restarts, spares; goodput and time to train over seeds",
        declare_campaign},
       {"serving", "requests served by replicas of a model: latencies, throughput, energy and cost", declare_serving},
+      {"rl", "a step of reinforcement learning: answers, scores, updates, weights to the engine", declare_rl},
       {"place", "several jobs on the nodes of one cluster: what each placement costs their steps", declare_place},
       {"queue", "a trace of jobs replayed on a cluster: utilisation and waits by policy, what placement costs",
        declare_queue},

@@ -56,6 +56,7 @@ Action declare_export(CommandOptions app);
 Action declare_list(CommandOptions app);
 Action declare_page(CommandOptions app);
 Action declare_serving(CommandOptions app);
+Action declare_rl(CommandOptions app);
 Action declare_schema(CommandOptions app);
 Action declare_help(CommandOptions app);
 Action declare_completion(CommandOptions app);

@@ -43,8 +43,9 @@ Lines documents(const std::string& kind) {
 }
 
 const std::vector<std::string>& kinds() {
-  static const std::vector<std::string> all{"devices",     "fabrics",   "models", "software", "schedules",
-                                            "collectives", "scenarios", "tables", "failures", "keys"};
+  static const std::vector<std::string> all{"devices",     "fabrics",   "models",  "software", "schedules",
+                                            "collectives", "scenarios", "tables",  "failures", "engines",
+                                            "rl",          "served",    "trained", "keys"};
   return all;
 }
 

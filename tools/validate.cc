@@ -20,6 +20,7 @@
 #include "tools/report/page.h"
 #include "tools/report/report.h"
 #include "tools/report/scoreboard.h"
+#include "tools/study/rl_tables.h"
 #include "tools/study/serving_tables.h"
 
 namespace orrery::tools {
@@ -86,7 +87,8 @@ int validate_tables(const ValidateOptions& options) {
   std::vector<ServingRow> rows;
   const InterruptGuard guard;
   for (const std::string& file : options.paths) {
-    std::vector<ServingRow> more = validate_serving(file, options.jobs > 0 ? options.jobs : default_jobs());
+    const unsigned jobs = options.jobs > 0 ? options.jobs : default_jobs();
+    std::vector<ServingRow> more = is_rl_table(file) ? validate_rl(file, jobs) : validate_serving(file, jobs);
     std::move(more.begin(), more.end(), std::back_inserter(rows));
   }
   if (!options.json.empty())
@@ -98,7 +100,9 @@ int validate_tables(const ValidateOptions& options) {
 }
 
 int validate(const ValidateOptions& options) {
-  const auto served = std::count_if(options.paths.begin(), options.paths.end(), is_serving_table);
+  const auto served = std::count_if(options.paths.begin(), options.paths.end(), [](const std::string& file) {
+    return is_serving_table(file) || is_rl_table(file);
+  });
   if (served > 0 && served < static_cast<std::int64_t>(options.paths.size()))
     throw sim::UserError("validate: got tables of serving beside other lists, expected one kind at a time");
   if (served > 0) return validate_tables(options);

@@ -490,6 +490,7 @@ TEST_CASE("no key of the schema is missing from the walk") {
                                            "extra.",            // changes nothing (load_test.cc)
                                            "serving.",          // requests (tests/serving/inputs_test.cc)
                                            "traffic.",          // likewise
+                                           "rl",                // steps of RL (tests/rl/inputs_test.cc)
                                            "workload",          // likewise
                                            "precision.attention",
                                            "precision.weights",

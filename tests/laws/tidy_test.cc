@@ -240,6 +240,7 @@ TEST_CASE("sub-rooms include only what is below them", "[tree]") {
       {"workloads/step/",
        {"sim/", "topology/", "calibration/", "workloads/model/", "workloads/schedules/", "workloads/collectives/",
         "workloads/compile/", "workloads/step/", "workloads/runs/serving/"}},
+      {"workloads/runs/rl/", {"sim/", "workloads/runs/serving/", "workloads/runs/rl/"}},  // likewise of steps
       {"workloads/runs/serving/", {"sim/", "workloads/runs/serving/"}},  // knows times of iterations, and no model
       {"workloads/campaign/", {"sim/", "workloads/campaign/"}},  // runs over the times of steps, and knows no step
       {"workloads/queue/", {"sim/", "workloads/queue/"}},        // as do queues

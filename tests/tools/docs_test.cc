@@ -412,6 +412,8 @@ TEST_CASE("every column and every key of a JSON document is explained, with its 
   check_json("queue",
              {scenario, folder.write("jobs.csv", "submit_s,gpus,duration_s\n0,8,60\n1,16,60\n"), "--resample", "2"});
   check_json("place", {scenario});
+  check_json("rl",
+             {"qwen3-32b-grpo-256h100-separate", "--split", "--set", "rl.prompts=64", "--set", "rl.mini_batch=256"});
   const std::string trace = folder.file("trace.json");
   REQUIRE(tests::orrery({"run", scenario, "--trace", trace, "--trace-ranks", "0"}).status == 0);
   check_json("diff", {trace, scenario});

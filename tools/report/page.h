@@ -17,7 +17,7 @@ void require_charts();
 void check_report(const std::string& path);
 
 /// Writes a page that shows `data`, whose member "kind" is run, study, compare, validate, campaign, queue, serving,
-/// diff or sheet; "title" names it.
+/// rl, diff or sheet; "title" names it.
 void write_page(std::ostream& out, const nlohmann::ordered_json& data);
 
 /// Little-endian columns as base64 (RFC 4648), which the page reads back into typed arrays.
