@@ -122,6 +122,7 @@ DeviceProfile DeviceProfile::load(const sim::Settings& document) {
   if (const Settings* kernels = document.find("attention_kernels")) load_attention_kernels(*kernels, *m);
   m->streaming = load_streaming(document.at("streaming"));
   m->error.streaming = load_uncertainty(document.at("streaming").find("error"));
+  m->scans = load_scans(document.find("scans"));
   m->collective = load_collectives(document.at("collectives"));
   for (std::size_t i = 0; i < kCollectiveOps; ++i)
     m->error.collective[i] =
@@ -187,6 +188,13 @@ Duration DeviceProfile::attention(const Attention& a) const {
   const AttentionModel& model = model_->attention;
   const double isolated = model.seconds(shape);
   return within_longest(model.launch + std::max(0.0, isolated - model.launch) / (clock_ * model_->sustained.attention));
+}
+
+/// Launches do not go with the clock, memory neither; products in chunks do.
+Duration DeviceProfile::scan(const Scan& shape) const {
+  const ScanRates& rates = model_->scans[static_cast<std::size_t>(shape.kernel)];
+  const double peak = model_->sheet.peak[index(DataType::bf16)] * clock_ * model_->sustained.attention;
+  return within_longest(seconds_of(work_of(shape), rates, model_->sheet.memory_bandwidth, peak));
 }
 
 bool DeviceProfile::has(AttentionKernel kernel) const {

@@ -10,6 +10,7 @@
 #include "calibration/kernel.h"
 #include "calibration/keys.h"
 #include "calibration/power.h"
+#include "calibration/scan.h"
 #include "sim/settings.h"
 #include "sim/units.h"
 
@@ -59,6 +60,8 @@ class DeviceProfile {
   /// the sum of rows (expert_layer.h), not what a training step runs.
   Duration served_experts(const ExpertLayer& layer) const;
   Duration attention(const Attention& shape) const;
+  /// The kernels of a mixer with a state, in one direction. Errors: SIM_CHECK on sizes < 1.
+  Duration scan(const Scan& shape) const;
   /// Whether the profile has numbers of its own for kernels of that generation.
   bool has(AttentionKernel kernel) const;
   /// `bytes`: read + written.

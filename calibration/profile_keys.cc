@@ -502,6 +502,20 @@ void attention_kernels(Docs& out) {
   kernel("attention_kernels.fused_2026", "The vendor's kernels of 2026, where they are faster than the tables'.");
 }
 
+void scans(Docs& out) {
+  out.push_back({"scans", "mapping", "", "as an H100's", {}, "Kernels of mixers with a state (Mamba-2, delta rules)."});
+  out.push_back({"scans.provenance", "text", "", "-", {}, "Where the numbers come from."});
+  const std::pair<const char*, const char*> kernels[]{{"convolution", "The short causal convolution ahead of a scan."},
+                                                      {"chunks", "The scan in chunks of positions."}};
+  for (const auto& [name, meaning] : kernels) {
+    const std::string at = std::string("scans.") + name;
+    out.push_back({at, "mapping", "", "as an H100's", {}, meaning});
+    out.push_back({at + ".launch", "quantity", "s", "", {}, "Device time of each of its kernels at least.", kFixed});
+    out.push_back({at + ".bandwidth", "number", "", "", {}, "Share of memory bandwidth that it reaches.", kShare});
+    out.push_back({at + ".rate", "number", "", "0.5", {}, "Share of the matrix units' peak in 16 bits.", kShare});
+  }
+}
+
 void streaming(Docs& out) {
   out.push_back({"streaming", "mapping", "", "", {}, "Kernels bound by memory traffic."});
   errors(out, "streaming");
@@ -621,6 +635,7 @@ const sim::KeyTable& profile_keys() {
     attention(out);
     attention_kernels(out);
     streaming(out);
+    scans(out);
     collectives(out);
     return new sim::KeyTable(std::move(out));
   }();

@@ -259,6 +259,20 @@ AttentionModel load_attention(const Settings& s, const DeviceProfile::Model& dev
   return a;
 }
 
+/// Where a profile says nothing, as on an H100 (calibration/profiles/h100-sxm-80gb.yaml).
+std::array<ScanRates, kScanKernels> load_scans(const Settings* section) {
+  std::array<ScanRates, kScanKernels> out{ScanRates{2.6e-6, 0.70, 0}, ScanRates{3.3e-6, 0.49, 0.5}};
+  constexpr std::array<std::string_view, kScanKernels> kNames{"convolution", "chunks"};
+  for (std::size_t i = 0; i < kScanKernels; ++i) {
+    const Settings* own = section == nullptr ? nullptr : section->find(kNames[i]);
+    if (own == nullptr) continue;
+    out[i].launch = duration_at(*own, "launch");
+    out[i].bandwidth = own->at("bandwidth").as_number();
+    out[i].rate = own->get_number("rate", out[i].rate);
+  }
+  return out;
+}
+
 StreamingModel load_streaming(const Settings& s) {
   StreamingModel out;
   out.floor = duration_at(s, "floor");

@@ -75,6 +75,14 @@ extern const ServingFamily kDecode;
 extern const ServingFamily kPrompt;
 }  // namespace block
 
+/// Mixers with a state: the convolution ahead of a scan, the scan of prompts, and the step of a state.
+namespace scan {
+enum : std::size_t { sequences, positions, heads, width, flops, bytes };
+extern const ServingFamily kConvolution;
+extern const ServingFamily kPrompt;
+extern const ServingFamily kStep;
+}  // namespace scan
+
 /// Low-latency dispatch and combine.
 namespace exchange {
 enum : std::size_t { tokens, row_bytes, top_k, experts, gpus, nodes };

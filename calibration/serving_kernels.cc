@@ -148,8 +148,9 @@ MixtureLoad load_of(const ServedMixture& m) {
 
 const std::vector<const ServingFamily*>& serving_families() {
   static const std::vector<const ServingFamily*> all{
-      &decode::kFamily,  &decode::kLatent, &prefill::kFamily, &prefill::kLatent, &product::kFamily,
-      &mixture::kFamily, &reduce::kFamily, &block::kDecode,   &block::kPrompt,   &exchange::kFamily};
+      &decode::kFamily,    &decode::kLatent, &prefill::kFamily, &prefill::kLatent, &product::kFamily,
+      &mixture::kFamily,   &reduce::kFamily, &block::kDecode,   &block::kPrompt,   &exchange::kFamily,
+      &scan::kConvolution, &scan::kPrompt,   &scan::kStep};
   return all;
 }
 

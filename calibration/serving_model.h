@@ -20,6 +20,7 @@
 #include "calibration/kernel.h"
 #include "calibration/optimise.h"
 #include "calibration/routing.h"
+#include "calibration/scan.h"
 #include "calibration/serving_kernels.h"
 
 namespace orrery::calibration {
@@ -79,6 +80,18 @@ struct ServingFamily {
   Correction::Sizes (*sizes)(const Work&);
 };
 
+/// A kernel of a mixer with a state, as an engine runs it; which of its kernels is the variant of the part's family
+/// (serving_scans.cc).
+struct ServedScan {
+  enum class Part : std::uint8_t { convolution, prompt, step } part = Part::prompt;
+  std::size_t variant = 0;
+  ScanKind kind = ScanKind::gated_delta;
+  double sequences = 1, positions = 1;
+  double heads = 1, key_heads = 1, key_dim = 1, value_dim = 1;  // of this rank
+};
+/// The first of their families among all, in the order of the parts.
+inline constexpr std::size_t kFirstScan = 10;
+
 /// A shape as a family's.
 struct Asked {
   std::size_t family = 0, variant = 0;
@@ -94,6 +107,7 @@ Asked asked(const ServedMixture& shape);
 Asked asked(const LatentBlock& shape);
 Asked asked(const ServedAllReduce& shape);
 Asked asked(const LowLatencyExchange& shape);
+Asked asked(const ServedScan& shape);
 
 struct ServingKernel {
   const ServingFamily* family = nullptr;

@@ -10,6 +10,7 @@
 
 #include "scenarios/load.h"
 #include "scenarios/load_experts.h"
+#include "scenarios/load_pattern.h"
 #include "workloads/step/step.h"
 
 namespace orrery::scenarios {
@@ -31,7 +32,8 @@ constexpr double kMostBuckets = 200'000;
 bool shares_key_heads(const workloads::Model& model, const workloads::Parallelism& layout,
                       const workloads::Method& method, const calibration::LinearStyle::Queries& style) {
   const bool plain = !style.separate() && !model.parallel_block && !model.attention.latent.any() &&
-                     !method.adapters.any() && !method.recomputed.every_second_product && layout.inside.tensor_in == 1;
+                     !model.pattern.any() && !method.adapters.any() && !method.recomputed.every_second_product &&
+                     layout.inside.tensor_in == 1;
   return style.shares_heads && plain && model.kv_width() % layout.tensor == 0;
 }
 
@@ -326,6 +328,7 @@ void check_job(const Settings& document, Job& job) {
   const calibration::LinearStyle::Queries& queries = job.software.layers.linear.queries;
   check_tensor(document, job.model, layout, queries, shares_key_heads(job.model, layout, job.method, queries));
   check_experts(document, job.model.experts, layout);
+  check_pattern(document, job);
   check_context(document, job.model, layout, job.method.attention);
   check_pipeline(document, layout, job.model.layers, job.software.defaults.layer_split);
   check_schedule(document, layout, job.batch, job.pipeline_shape());

@@ -30,7 +30,9 @@ workloads::LatentAttention load_latent(const Settings& section) {
   return latent;
 }
 
-void check_counts(const Settings& section, const workloads::Model& model) {
+}  // namespace
+
+void check_expert_counts(const Settings& section, const workloads::Model& model) {
   const workloads::Experts& experts = model.experts;
   if (experts.top_k > experts.count)
     section.at("top_k").fail(
@@ -53,7 +55,19 @@ void check_counts(const Settings& section, const workloads::Model& model) {
     section.at("parallel_block").fail("got true, expected false: experts stand behind attention");
 }
 
-}  // namespace
+workloads::Experts load_routed(const Settings& section) {
+  workloads::Experts experts;
+  experts.count = required(section, "experts").as_int();
+  experts.top_k = required(section, "top_k").as_int();
+  experts.groups = integer(&section, "expert_groups", 1);
+  experts.top_groups = integer(&section, "top_groups", experts.groups);
+  experts.ffn_hidden = required(section, "expert_ffn_hidden").as_int();
+  experts.shared = integer(&section, "shared_experts", 0);
+  experts.shared_ffn_hidden = integer(&section, "shared_expert_ffn_hidden", experts.ffn_hidden);
+  experts.shared_gate = boolean(&section, "shared_gate", false);
+  experts.activation_clamp = number(&section, "activation_clamp", 0);
+  return experts;
+}
 
 void load_mixture(const Settings& section, Job& job) {
   workloads::Model& model = job.model;
@@ -71,21 +85,13 @@ void load_mixture(const Settings& section, Job& job) {
     return;
   }
   workloads::Experts& experts = model.experts;
-  experts.count = required(section, "experts").as_int();
-  experts.top_k = required(section, "top_k").as_int();
-  experts.groups = integer(&section, "expert_groups", 1);
-  experts.top_groups = integer(&section, "top_groups", experts.groups);
-  experts.ffn_hidden = required(section, "expert_ffn_hidden").as_int();
-  experts.shared = integer(&section, "shared_experts", 0);
-  experts.shared_ffn_hidden = integer(&section, "shared_expert_ffn_hidden", experts.ffn_hidden);
-  experts.shared_gate = boolean(&section, "shared_gate", false);
+  experts = load_routed(section);
   experts.dense_layers = integer(&section, "dense_layers", 0);
   experts.every = integer(&section, "moe_every", 1);
-  experts.activation_clamp = number(&section, "activation_clamp", 0);
   model.experts.mtp_layers = integer(&section, "mtp_layers", 0);
   if (attention != "usual") section.at("attention_kind").as_choice({"usual", "mla"});
   if (attention == "mla") model.attention.latent = load_latent(section);
-  check_counts(section, model);
+  check_expert_counts(section, model);
 }
 
 void load_expert_layout(const Settings& document, const Settings* section, Job& job) {

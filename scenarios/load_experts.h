@@ -8,6 +8,9 @@ namespace orrery::scenarios {
 
 /// Of the model, whose document is `section`; refuses them where its kind is another.
 void load_mixture(const sim::Settings& section, workloads::Job& job);
+/// The experts that a section of the model describes, and what holds between their counts.
+workloads::Experts load_routed(const sim::Settings& section);
+void check_expert_counts(const sim::Settings& section, const workloads::Model& model);
 /// parallelism.expert and expert_tensor; `section` may be null.
 void load_expert_layout(const sim::Settings& document, const sim::Settings* section, workloads::Job& job);
 /// The section `experts`.

@@ -234,6 +234,7 @@ void load_finetune(const Settings& document, Job& job) {
   const bool quantised = calibration::is_quantised(job.method.precision.matmul);
   adapters.fp8_activation_input = boolean(section, "fp8_activation_input", quantised);
   const std::string refused = job.model.experts.any()    ? "a mixture of experts"
+                              : job.model.pattern.any()  ? "a model with blocks by pattern"
                               : job.model.parallel_block ? "a model with parallel_block"
                                                          : "";
   if (!refused.empty())

@@ -351,6 +351,8 @@ ServingScenario load_serving(const Settings& document) {
   load_model(document, job);
   if (job.model.recommender.any())
     document.at("model").fail("is a recommender, expected a model of layers that writes tokens");
+  if (job.model.pattern.any())
+    document.at("model").fail("has blocks by pattern, which are trained here, expected layers that are alike");
   load_power(document, job);
   s.machine = job.machine;
   s.power = job.power;

@@ -8,6 +8,7 @@
 #include "scenarios/library.h"
 #include "scenarios/load.h"
 #include "scenarios/load_experts.h"
+#include "scenarios/load_pattern.h"
 #include "scenarios/load_recommender.h"
 #include "scenarios/scenario.h"
 #include "scenarios/schema.h"
@@ -80,7 +81,7 @@ void load_features(const Settings& section, Job& job) {
   model.attention.window_every = integer(&section, "attention_window_every", 0);
   if (model.attention.window_every > model.layers)
     section.at("attention_window_every").expected(fmt::format("at most model.layers, which is {}", model.layers));
-  if (given(&section, "attention_window") == nullptr) {
+  if (given(&section, "attention_window") == nullptr && given(&section, "blocks") == nullptr) {
     assume(job, "model.attention_window", "none", "that is full causal attention");
   }
 }
@@ -255,34 +256,17 @@ void load_groups_inside(const Settings* section, Job& job) {
 /// `name` is only what a model is called; who gives it that of one that ships has likely meant to take that over.
 void refuse_bare_name(const Settings& section, const Resolved& resolved) {
   const Settings* name = given(&section, "name");
-  if (name == nullptr || !resolved.name.empty() || given(&section, "layers") != nullptr) return;
+  if (name == nullptr || !resolved.name.empty() || given(&section, "layers") != nullptr ||
+      given(&section, "blocks") != nullptr)
+    return;
   const std::vector<std::string> models = shipped("models");
   if (std::find(models.begin(), models.end(), name->text()) == models.end()) return;
   name->fail(fmt::format("got {0}, a model that ships, and no layers beside it; expected inherits: {0}", name->text()));
 }
 
-}  // namespace
-
-void load_model(const Settings& document, Job& job) {
-  const Settings& reference = required(document, "model");
-  const Resolved resolved = resolve(shelf_of("models"), reference);
-  const Settings& section = resolved.document;
-  schema().check(section, "model");
-  if (const Settings* kind = given(&section, "kind"); kind != nullptr) kind->as_choice({"gpt", "moe", "dlrm"});
-  refuse_recommender_keys(document, section);
+/// Attention, MLP and experts of layers that are all alike, or alternate.
+void load_layers_alike(const Settings& section, Job& job) {
   workloads::Model& model = job.model;
-  const std::string label = text(&section, "label", "");
-  model.name = text(&section, "name", resolved.name.empty() ? label : resolved.name);
-  if (model.name.empty()) model.name = "inline";
-  refuse_bare_name(section, resolved);
-  model.layers = required(section, "layers").as_int();
-  model.hidden = required(section, "hidden").as_int();
-  model.attention.heads = required(section, "heads").as_int();
-  model.vocab = required(section, "vocab").as_int();
-  model.seq = required(section, "seq").as_int();
-  load_features(section, job);
-  number(&section, "parameters", 0);
-
   model.attention.kv_heads = integer(&section, "kv_heads", model.attention.heads);
   if (given(&section, "kv_heads") == nullptr) {
     assume(job, "model.kv_heads", std::to_string(model.attention.kv_heads), "one per query head");
@@ -307,6 +291,44 @@ void load_model(const Settings& document, Job& job) {
     fail_at(section, "kv_heads",
             fmt::format("expected a divisor of heads {}, got {}", model.attention.heads, model.attention.kv_heads));
   }
+}
+
+/// Blocks of a pattern; where model.layers is given too, it has to be as many.
+std::int64_t count_of_blocks(const Settings& section) {
+  const std::int64_t blocks = blocks_of(section);
+  const Settings* layers = given(&section, "layers");
+  if (layers != nullptr && layers->as_int() != blocks)
+    layers->fail(fmt::format("got {}, expected {}, the blocks of model.blocks, or none", layers->text(), blocks));
+  return blocks;
+}
+
+}  // namespace
+
+void load_model(const Settings& document, Job& job) {
+  const Settings& reference = required(document, "model");
+  const Resolved resolved = resolve(shelf_of("models"), reference);
+  const Settings& section = resolved.document;
+  schema().check(section, "model");
+  if (const Settings* kind = given(&section, "kind"); kind != nullptr) kind->as_choice({"gpt", "moe", "dlrm"});
+  refuse_recommender_keys(document, section);
+  workloads::Model& model = job.model;
+  const std::string label = text(&section, "label", "");
+  model.name = text(&section, "name", resolved.name.empty() ? label : resolved.name);
+  if (model.name.empty()) model.name = "inline";
+  refuse_bare_name(section, resolved);
+  const bool pattern = has_pattern(section);
+  model.layers = pattern ? count_of_blocks(section) : required(section, "layers").as_int();
+  model.hidden = required(section, "hidden").as_int();
+  model.attention.heads = pattern ? integer(&section, "heads", 1) : required(section, "heads").as_int();
+  model.vocab = required(section, "vocab").as_int();
+  model.seq = required(section, "seq").as_int();
+  load_features(section, job);
+  number(&section, "parameters", 0);
+  number(&section, "active_parameters", 0);
+  if (pattern)
+    load_pattern(section, job);
+  else
+    load_layers_alike(section, job);
 }
 
 void load_layout(const Settings& document, Job& job) {

@@ -11,6 +11,7 @@
 #include "scenarios/schema_finetune.h"
 #include "scenarios/schema_mixture.h"
 #include "scenarios/schema_offload.h"
+#include "scenarios/schema_pattern.h"
 #include "scenarios/schema_power.h"
 #include "scenarios/schema_recommender.h"
 #include "scenarios/schema_rl.h"
@@ -135,7 +136,13 @@ Rows model_keys() {
        "gpt",
        {"gpt", "moe", "dlrm"},
        "Family: gpt is a decoder-only transformer, moe one with experts in place of some MLPs, dlrm a recommender."},
-      {"model.layers", "integer", "layers", "", {}, "Transformer layers.", {"1", "10000"}},
+      {"model.layers",
+       "integer",
+       "layers",
+       "",
+       {},
+       "Transformer layers; with blocks as many as these.",
+       {"1", "10000"}},
       {"model.hidden",
        "integer",
        "elements",
@@ -741,6 +748,7 @@ std::vector<Key> all_keys() {
   add(model_feature_keys());
   add(mixture_keys());
   add(latent_keys());
+  add(pattern_keys());
   add(power_keys());
   add(recommender_keys());
   add(layout_keys());

@@ -30,6 +30,14 @@ void Draft::set(std::string_view key, bool value, const Place& place) {
   set(key, std::string(value ? "true" : "false"), place);
 }
 
+void Draft::drop_of_model(std::string_view key) {
+  const Settings* model = document_.find("model");
+  if (model == nullptr || !model->is_mapping()) return;
+  Settings rest = *model;
+  rest.erase(key);
+  document_.set("model", std::move(rest));
+}
+
 bool Draft::has(std::string_view key) const {
   const Settings* node = &document_;
   while (node != nullptr && !key.empty()) {

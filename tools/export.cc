@@ -309,6 +309,7 @@ void length_arguments(const workloads::Evaluation& evaluation, double tokens, st
 std::string megatron_arguments(const scenarios::Scenario& scenario) {
   const Job& job = scenario.job;
   if (job.model.recommender.any()) no_flag(scenario.id, "model.kind", "dlrm", "gpt or moe");
+  if (job.model.pattern.any()) no_flag(scenario.id, "model.blocks", "blocks by pattern", "layers that are alike");
   LaunchArguments out;
   model_arguments(job.model, scenario.id, out);
   mixture_arguments(job.model, job.parallelism, job.method.experts, out);

@@ -59,7 +59,8 @@ std::uint64_t shape_of(const Line& line) {
                              "heads",    "kv_heads",  "head_dim",   "window",       "m",
                              "n",        "k",         "tokens",     "hidden",       "expert_ffn",
                              "top_k",    "experts",   "moe_tp",     "moe_ep",       "gpus",
-                             "elements", "nodes"})
+                             "elements", "nodes",     "seq",        "k_heads",      "v_heads",
+                             "groups"})
     if (line.has(column)) h = mixed(h, zero_or_more(line, column));
   return h;
 }
@@ -226,6 +227,62 @@ void read_chunk(const Line& line, ServingSamples& out) {
   add(line, out, asked(a), Engine::sglang, seconds_of(line));
 }
 
+/// What tables call the kernels of mixers with a state.
+struct ScanKernelName {
+  std::string_view name;
+  ServedScan::Part part;
+  std::size_t variant;
+};
+constexpr ScanKernelName kScanKernelNames[]{
+    {"causal_conv1d_fn", ServedScan::Part::convolution, 0},
+    {"causal_conv1d_fn_qkv3", ServedScan::Part::convolution, 1},
+    {"causal_conv1d_update", ServedScan::Part::convolution, 2},
+    {"chunk_gated_delta_rule", ServedScan::Part::prompt, 0},
+    {"chunk_gated_delta_rule_triton", ServedScan::Part::prompt, 0},
+    {"chunk_gated_delta_rule_flashinfer", ServedScan::Part::prompt, 1},
+    {"chunk_kda", ServedScan::Part::prompt, 2},
+    {"chunk_kda_with_fused_gate", ServedScan::Part::prompt, 2},
+    {"flashkda_fwd", ServedScan::Part::prompt, 3},
+    {"fused_recurrent_gated_delta_rule", ServedScan::Part::step, 0},
+    {"fused_recurrent_gated_delta_rule_packed_decode", ServedScan::Part::step, 1},
+    {"fused_recurrent_kda", ServedScan::Part::step, 2},
+    {"fused_sigmoid_gating_delta_rule_update", ServedScan::Part::step, 2},
+    {"fused_recurrent_kda_packed_decode", ServedScan::Part::step, 3},
+    {"kda_fused_decode", ServedScan::Part::step, 4},
+    {"fused_kda_decode", ServedScan::Part::step, 4},
+};
+
+void read_scan(const Line& line, ServingSamples& out) {
+  const std::string_view kernel = line.text("kernel");
+  const auto* known = std::find_if(std::begin(kScanKernelNames), std::end(kScanKernelNames),
+                                   [&](const ScanKernelName& one) { return one.name == kernel; });
+  const bool mamba = line.has("d_state");
+  if (known == std::end(kScanKernelNames) || (mamba && known->part != ServedScan::Part::convolution)) {
+    ++out.left_out;
+    return;
+  }
+  ServedScan s;
+  s.part = known->part;
+  s.variant = known->variant;
+  s.sequences = real(line.count("batch"));
+  s.positions = real(line.count("seq"));
+  if (mamba) {
+    s.kind = ScanKind::mamba2;
+    s.variant = s.variant == 2 ? 4 : 3;  // in tables of their own; of prompts and of steps
+    s.heads = real(line.count("heads"));
+    s.value_dim = real(line.count("head_dim"));
+    s.key_heads = real(line.count("groups"));
+    s.key_dim = real(line.count("d_state"));
+  } else {
+    s.kind = kernel.find("kda") == std::string_view::npos ? ScanKind::gated_delta : ScanKind::kda;
+    s.heads = real(line.count("v_heads"));
+    s.value_dim = real(line.count("head_v"));
+    s.key_heads = real(line.count("k_heads"));
+    s.key_dim = real(line.count("head_k"));
+  }
+  add(line, out, asked(s), engine_of(line), seconds_of(line));
+}
+
 struct ServingTable {
   std::vector<std::string> columns;
   void (*read)(const Line&, ServingSamples&);
@@ -247,6 +304,8 @@ const std::vector<ServingTable>& serving_tables() {
        read_mixture},
       {{"engine", "kernel", "gpus", "elements", "us"}, read_reduce},
       {{"engine", "nodes", "hidden", "tokens", "top_k", "experts", "dispatch_us", "combine_us"}, read_low_latency},
+      {{"engine", "kernel", "phase", "batch", "seq", "heads", "head_dim", "groups", "d_state", "us"}, read_scan},
+      {{"engine", "kernel", "phase", "batch", "seq", "k_heads", "head_k", "v_heads", "head_v", "us"}, read_scan},
   };
   return all;
 }

@@ -5,6 +5,7 @@
 //   engine,kernel,dtype,m,n,k,us; engine,kernel,dtype,tokens,hidden,expert_ffn,...,us          products, experts
 //   engine,kernel,dtype,gpus,elements,us; nodes,hidden,tokens,top_k,experts,dispatch_us,...    collectives
 //   heads,kv_heads,head_dim,batch,chunk_tokens,cached_tokens,mode,lengths,...,us               chunks on a prefix
+//   engine,kernel,phase,batch,seq,d_state,heads,... or k_heads,head_k,v_heads,head_v,...,us      mixers with a state
 #pragma once
 
 #include <cstdint>

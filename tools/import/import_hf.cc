@@ -11,6 +11,8 @@
 #include <optional>
 #include <set>
 
+#include "tools/import/hf_config.h"
+#include "tools/import/hf_hybrids.h"
 #include "tools/import/hf_reasons.h"
 #include "tools/import/import.h"
 #include "tools/import/parse_json.h"
@@ -53,8 +55,18 @@ std::optional<Settings> scalar_of(const json& value, const Place& place) {
   return {};
 }
 
-/// The members of a JSON object as Settings: of lists and objects inside it the first scalars, and nothing deeper,
-/// which no reader wants.
+/// A list of JSON as Settings, its scalars alone.
+Settings scalars_of(const json& list, const Place& place) {
+  Settings out = Settings::sequence(place);
+  for (const json& item : list) {
+    if (out.items().size() >= kMostInside) break;
+    if (const std::optional<Settings> scalar = scalar_of(item, place)) out.append(*scalar);
+  }
+  return out;
+}
+
+/// The members of a JSON object as Settings: of lists and objects inside it the first scalars, of objects the lists of
+/// scalars, and nothing deeper, which no reader wants.
 Settings members_of(const json& object, const std::string& file, const std::string& text, std::size_t from) {
   Settings members = Settings::mapping(place_at(file, text, from));
   for (const auto& [key, value] : object.items()) {
@@ -67,11 +79,11 @@ Settings members_of(const json& object, const std::string& file, const std::stri
     for (const auto& [name, member] : value.items()) {
       const std::optional<Settings> scalar = scalar_of(member, place);
       if (inner.items().size() + inner.members().size() >= kMostInside) break;
-      if (!scalar) continue;
-      if (value.is_array())
-        inner.append(*scalar);
-      else
-        inner.set(name, *scalar);
+      if (value.is_array()) {
+        if (scalar) inner.append(*scalar);
+      } else if (scalar || member.is_array()) {
+        inner.set(name, scalar ? *scalar : scalars_of(member, place));
+      }
     }
     members.set(key, std::move(inner));
   }
@@ -109,101 +121,6 @@ json config_json(const std::string& file, const std::string& written) {
   }
 }
 
-/// What a config says, and which of its keys were asked for.
-class Config {
- public:
-  explicit Config(Settings members) : members_(std::move(members)) {}
-
-  const Settings* find(const std::string& key) {
-    asked_.insert(key);
-    return members_.find(key);
-  }
-  /// The first of several spellings; the user's error when none is there.
-  const Settings& need(const std::vector<std::string>& keys) {
-    const Settings* found = nullptr;
-    for (const std::string& key : keys) {
-      const Settings* member = find(key);
-      if (found == nullptr) found = member;
-    }
-    if (found == nullptr)
-      members_.fail(fmt::format("holds no {}; a config.json of this family has it", fmt::join(keys, " or ")));
-    return *found;
-  }
-  /// Puts in what a file may leave out.
-  void assume(const std::string& key, std::int64_t value) {
-    if (members_.find(key) == nullptr) members_.set(key, Settings::scalar(std::to_string(value), members_.place()));
-  }
-  /// What a part leaves to the whole around it.
-  void take_over(const std::string& key, const Settings& value) {
-    if (members_.find(key) == nullptr) members_.set(key, value);
-  }
-  bool flag(const std::string& key, bool fallback) {
-    const Settings* member = find(key);
-    return member != nullptr ? member->as_bool() : fallback;
-  }
-  std::int64_t count(const Settings& member) const { return member.as_int(1, 1'000'000'000); }
-  const Settings& members() const { return members_; }
-  const std::set<std::string>& asked() const { return asked_; }
-
- private:
-  Settings members_;
-  std::set<std::string> asked_;
-};
-
-/// What the family's configuration class takes where a file leaves a size out.
-void take_default(Draft& draft, const char* key, std::int64_t value) {
-  if (draft.has(key)) return;
-  draft.set(key, value);
-  draft.assumed(key, fmt::format("{}, the default of the family's class", value));
-}
-
-/// Sizes that every family has, under its own names.
-struct Names {
-  std::vector<std::string> layers{"num_hidden_layers"}, hidden{"hidden_size"}, heads{"num_attention_heads"},
-      vocab{"vocab_size"}, seq{"max_position_embeddings"};
-  std::int64_t default_seq = 0;  // where the class has one; 0: the file must say it
-};
-
-void take_sizes(Config& config, Draft& draft, const Names& names) {
-  const auto take = [&](const char* key, const std::vector<std::string>& spellings) {
-    const Settings& member = config.need(spellings);
-    draft.set(key, config.count(member), member.place());
-  };
-  take("model.layers", names.layers);
-  take("model.hidden", names.hidden);
-  take("model.heads", names.heads);
-  take("model.vocab", names.vocab);
-  const bool said = std::any_of(names.seq.begin(), names.seq.end(),
-                                [&](const std::string& name) { return config.find(name) != nullptr; });
-  if (said || names.default_seq == 0)
-    take("model.seq", names.seq);
-  else
-    draft.set("model.seq", names.default_seq);
-  // Some classes take contexts that no step of one sequence could be trained on (Llama 4 Scout: ten million tokens).
-  constexpr std::int64_t kMost = 1 << 20;
-  if (draft.document().at("model").get_int("seq", 0) > kMost) {
-    draft.set("model.seq", kMost);
-    draft.assumed("model.seq", "1048576: the model takes longer ones; set the length that is trained on");
-    return;
-  }
-  draft.assumed("model.seq", "the longest sequence that the model takes; set the length that is trained on");
-}
-
-/// A count that the file may leave out.
-void take_count(Config& config, Draft& draft, const char* key, const std::vector<std::string>& spellings) {
-  for (const std::string& spelling : spellings) {
-    if (const Settings* member = config.find(spelling); member != nullptr)
-      draft.set(key, config.count(*member), member->place());
-  }
-}
-
-void set_shape(Draft& draft, bool gated, bool parallel, const char* positions, const char* norm) {
-  draft.set("model.gated_mlp", gated);
-  draft.set("model.parallel_block", parallel);
-  draft.set("model.positions", std::string(positions));
-  draft.set("model.norm", std::string(norm));
-}
-
 void gpt2(Config& config, Draft& draft) {
   take_sizes(config, draft,
              {{"n_layer", "num_hidden_layers"},
@@ -227,32 +144,6 @@ void gpt_neox(Config& config, Draft& draft) {
   if (!attention_bias) draft.ignored("attention_bias", "biases of attention alone cannot be left out; counted");
   draft.set("model.tied_embeddings", config.flag("tie_word_embeddings", false));
   if (parallel) draft.ignored("the second layer norm of a block", "a parallel block has one norm here");
-}
-
-/// Llama, Mistral and Qwen: gated MLP, RMSNorm, rotary positions, grouped queries.
-void llama(Config& config, Draft& draft, const char* biases) {
-  take_sizes(config, draft, {});
-  take_count(config, draft, "model.ffn_hidden", {"intermediate_size"});
-  if (!draft.has("model.ffn_hidden")) config.need({"intermediate_size"});
-  take_count(config, draft, "model.kv_heads", {"num_key_value_heads"});
-  take_count(config, draft, "model.head_dim", {"head_dim"});
-  set_shape(draft, true, false, "rotary", "rms_norm");
-  const bool attention = config.flag("attention_bias", false), mlp = config.flag("mlp_bias", false);
-  draft.set("model.biases", std::string(attention && mlp ? "all" : attention ? "qkv" : biases));
-  if (attention && !mlp)
-    draft.ignored("attention_bias", "the bias of the output projection; those of q, k and v count");
-  if (mlp && !attention) draft.ignored("mlp_bias", "biases of the MLP alone");
-  draft.set("model.tied_embeddings", config.flag("tie_word_embeddings", false));
-}
-
-/// A sliding window shorter than the sequence cuts attention in every layer.
-void take_window(Config& config, Draft& draft, bool used) {
-  const Settings* window = config.find("sliding_window");
-  if (window == nullptr) return;
-  if (!used) return draft.ignored("sliding_window", "use_sliding_window is false");
-  const std::int64_t span = config.count(*window);
-  const std::int64_t seq = draft.document().at("model").get_int("seq", 0);
-  if (span < seq) draft.set("model.attention_window", span, window->place());
 }
 
 void mistral(Config& config, Draft& draft) {
@@ -362,14 +253,6 @@ void nemotron(Config& config, Draft& draft) {
 }
 
 // ---- mixtures of experts ----
-
-/// Routed experts under the family's own names.
-void take_experts(Config& config, Draft& draft, const std::vector<std::string>& counts, const char* width) {
-  draft.set("model.kind", std::string("moe"));
-  draft.set("model.experts", config.count(config.need(counts)));
-  draft.set("model.top_k", config.count(config.need({"num_experts_per_tok"})));
-  draft.set("model.expert_ffn_hidden", config.count(config.need({width})));
-}
 
 /// Mixtral, Phi-3.5-MoE and OLMoE: experts in every layer, of the MLP's width.
 void mixtral(Config& config, Draft& draft) {
@@ -672,7 +555,12 @@ const std::vector<Family>& families() {
       {"RefinedWeb", falcon},  // Falcon's names before transformers had it
       {"RefinedWebModel", falcon},
   };
-  return kFamilies;
+  static const std::vector<Family> kAll = [] {
+    std::vector<Family> all = kFamilies;
+    for (const auto& [name, read] : hf_hybrids()) all.push_back({name, read});
+    return all;
+  }();
+  return kAll;
 }
 
 const Family& family_of(Config& config) {

@@ -33,6 +33,7 @@ SequenceFlops sequence_flops(const Model& model) {
   for (std::int64_t i = 0; i < network.size(); ++i) {
     const ForwardFlops& layer = kinds[network.layers[static_cast<std::size_t>(i)]];
     (network.layer(i).kind == LayerKind::head ? flops.head : flops.linear) += layer.linear;
+    flops.linear += layer.scan;
     flops.attention += layer.attention;
   }
   return flops;
@@ -78,13 +79,27 @@ double model_flops(const Model& model, std::int64_t global_batch, Trained traine
   return 3 * static_cast<double>(global_batch) * (f.linear + f.attention + f.head);
 }
 
+namespace {
+/// Of the way down of all MLPs, over one sequence.
+double last_products(const Model& model) {
+  const auto of = [&](std::int64_t layers, std::int64_t inside) {
+    return 2.0 * static_cast<double>(layers * model.seq) * static_cast<double>(inside * model.hidden);
+  };
+  if (!model.pattern.any()) return of(model.layers, model.mlp.hidden);
+  double flops = 0;
+  for (const std::uint8_t kind : model.pattern.blocks) {
+    const Model::Block& block = model.pattern.kinds[kind];
+    if (block.channel == Model::Block::Channel::mlp) flops += of(1, block.mlp.hidden);
+  }
+  return flops;
+}
+}  // namespace
+
 double hardware_flops(const Model& model, std::int64_t global_batch, Recompute recompute, Trained trained,
                       const BlocksAgain& again) {
   const SequenceFlops f = sequence_flops(model);
   double flops = model_flops(model, global_batch, trained);
-  const double last = again.stops_early ? 2.0 * static_cast<double>(model.layers * model.seq) *
-                                              static_cast<double>(model.mlp.hidden * model.hidden)
-                                        : 0;
+  const double last = again.stops_early ? last_products(model) : 0;
   if (recompute == Recompute::full)
     flops += again.share * static_cast<double>(global_batch) * (f.linear + f.attention - last);
   if (recompute == Recompute::selective) flops += static_cast<double>(global_batch) * f.attention;

@@ -62,8 +62,8 @@ double kept_activation_input(const LayerWriter& writer) {
 
 std::vector<MatMul> AttentionHalf::products() const {
   if (m_.parallel_block || !style_.linear.queries.separate())
-    return {w_.product("qkv", z_.q + 2 * z_.kv_made, z_.width)};
-  return {w_.product("query", z_.q, z_.width), w_.product("key", z_.kv, z_.width),
+    return {w_.product("qkv", z_.q + z_.gate + 2 * z_.kv_made, z_.width)};
+  return {w_.product("query", z_.q + z_.gate, z_.width), w_.product("key", z_.kv, z_.width),
           w_.product("value", z_.kv, z_.width)};
 }
 
@@ -177,6 +177,12 @@ bool AttentionHalf::copies_output() const {
   return w_.computation().attention_style.output_copy != calibration::OutputCopy::none && w_.split().micro_batch > 1;
 }
 
+void AttentionHalf::gate_output() {
+  if (z_.gate == 0) return;
+  w_.backward("output gate backward", Streaming::gelu_backward, z_.of_token(z_.gate), 5 * e_);
+  w_.forward("output gate", Streaming::gelu, z_.of_token(z_.gate), 3 * e_);
+}
+
 void AttentionHalf::cast_output() {
   w_.find_scales(Direction::forward, true);
   w_.cast(z_.shared(m_.attention_width()), "cast attention output", Direction::forward);
@@ -185,6 +191,11 @@ void AttentionHalf::cast_output() {
 void AttentionHalf::write(std::int64_t window) {
   w_.norm("layer norm", "layer norm backward", true, products().size());
   w_.cast_input();
+  mix(window);
+  w_.bias_dropout_residual();
+}
+
+void AttentionHalf::mix(std::int64_t window) {
   w_.again(&RecomputedParts::qkv,
            [&] { w_.column(products(), w_.enter(), LinearOp::Part::attention_in, style_.linear.queries.separate()); });
   bias_gradient();
@@ -197,10 +208,10 @@ void AttentionHalf::write(std::int64_t window) {
   norm_queries_and_keys();
   rotate();
   attention(window);
+  gate_output();
   cast_output();
   w_.again(&RecomputedParts::attention_out, [&] { project(); });
   w_.leave();
-  w_.bias_dropout_residual();
 }
 
 void AttentionHalf::keep(Layer& layer) const {
@@ -227,6 +238,7 @@ void AttentionHalf::keep(Layer& layer) const {
   if (calibration::is_quantised(w_.computation().precision.matmul))
     layer.kept.push_back({"cast attention output", q, kept_input(w_), kAttention, output, true});
   if (m_.attention.qk_norm) layer.kept.push_back({"query and key norm inputs", q + kv, e_, kAttention});
+  if (z_.gate > 0) layer.kept.push_back({"output gate and gated output", 2 * q, e_, kAttention});
   if (fused) {
     layer.kept.push_back(
         {"log-sum-exp of scores", rows, 4, kAttention, core_again ? KeptAs::recomputed : KeptAs::tensor});
@@ -248,15 +260,16 @@ void AttentionHalf::keep(Layer& layer) const {
 
 void AttentionHalf::weigh(Layer& layer) const {
   const double t = z_.parts(), h = real(z_.width), q = real(m_.attention_width()), kv = real(m_.kv_width());
+  const double made = m_.attention.output_gate ? 2 * q : q;
   if (style_.linear.queries.separate()) {
-    layer.weights.push_back({"query", q * h / t, h});
+    layer.weights.push_back({"query", made * h / t, h});
     layer.weights.push_back({"key", kv * h / t, h});
     layer.weights.push_back({"value", kv * h / t, h});
   } else {
-    layer.weights.push_back({"qkv", (q + 2 * kv) * h / t, h});
+    layer.weights.push_back({"qkv", (made + 2 * kv) * h / t, h});
   }
   layer.weights.push_back({"attention projection", q * h / t, q / t});
-  if (m_.biases != Biases::none) layer.weights.push_back({"qkv bias", (q + 2 * kv) / t});
+  if (m_.biases != Biases::none) layer.weights.push_back({"qkv bias", (made + 2 * kv) / t});
   if (w_.has_biases()) layer.weights.push_back({"attention projection bias", h});
   layer.weights.push_back(norm_weights("attention norms", m_, z_));
   if (m_.attention.qk_norm) layer.weights.push_back({"query and key norms", real(m_.qk_norm_parameters())});

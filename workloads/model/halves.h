@@ -33,6 +33,8 @@ class AttentionHalf {
 
   /// All of it, from norm to residual sum. `window`: keys that a query sees; 0: all.
   void write(std::int64_t window);
+  /// Between norm and residual sum.
+  void mix(std::int64_t window);
 
   // Its parts, for blocks that run something else between them.
   /// Queries, keys and values as one product or as three; a parallel block keeps one.
@@ -57,6 +59,8 @@ class AttentionHalf {
   void repeat_keys();
   void gather_heads();
   void attention(std::int64_t window);
+  /// Of the output, by a sigmoid that the queries' product makes too.
+  void gate_output();
   void cast_output();
   void project() { w_.row("attention projection", z_.q, LinearOp::Part::attention_out); }
 
@@ -64,7 +68,7 @@ class AttentionHalf {
   void weigh(Layer& layer) const;
 
  private:
-  double qkv_elements() const { return z_.of_token(z_.q + 2 * z_.kv_made); }
+  double qkv_elements() const { return z_.of_token(z_.q + z_.gate + 2 * z_.kv_made); }
 
   LayerWriter& w_;
   const Model& m_;

@@ -122,6 +122,13 @@ struct AttentionOp {
   const calibration::Recipe* way = nullptr;  // what is moved on the way to its kernels, and back; null: nothing
 };
 
+/// The kernels of a mixer with a state, between its products (scan_op.cc).
+struct ScanOp {
+  calibration::Scan scan;  // the chunks, forward, of this rank's heads
+  std::int64_t channels;   // of the convolution ahead of it; 0: none
+  std::int64_t taps;
+};
+
 /// A collective of its own.
 struct CommOp {
   CommGroup group;
@@ -156,7 +163,7 @@ struct Recomputed {
   bool begins = true;
 };
 
-using LayerOp = std::variant<LinearOp, AttentionOp, StreamingOp, CommOp, RunEnd, Recomputed, HostOp>;
+using LayerOp = std::variant<LinearOp, AttentionOp, ScanOp, StreamingOp, CommOp, RunEnd, Recomputed, HostOp>;
 
 /// Whether a tensor stays for the backward pass.
 enum class KeptAs : std::uint8_t {
@@ -239,6 +246,7 @@ double keys_reached(const AttentionOp& op);
 /// counts the whole square of queries and keys within the window, causal or not.
 struct ForwardFlops {
   double linear = 0, attention = 0;
+  double scan = 0;  // of mixers with a state, as one position after the other updates and reads it
 };
 ForwardFlops forward_flops(const Layer& layer);
 /// One operation a line, as golden tests keep it.

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "workloads/model/layer.h"
+#include "workloads/model/scan_op.h"
 
 namespace orrery::workloads {
 
@@ -38,6 +39,8 @@ std::string line(const AttentionOp& op) {
       op.window.keys > 0 ? fmt::format(", {} {}", op.window.chunked ? "chunks of" : "window", op.window.keys) : "",
       op.recomputed ? ", recomputed" : "");
 }
+
+std::string line(const ScanOp& op) { return fmt::format("* {}\n", text(op)); }
 
 std::string line(const CommOp& op) {
   return fmt::format("* {}, {}: {:.0f}\n", exchange_name(op.exchange), op.group.name, op.elements);

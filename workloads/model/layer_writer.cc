@@ -27,6 +27,7 @@ Sizes::Sizes(const Model& model, const Split& split, const calibration::LayerSty
       ffn(model.mlp.hidden / tensor),
       vocab(padded_vocab(model.vocab, split.tensor, style.head.pads_vocabulary) / tensor),
       kv_made(std::min(kv, model.kv_width() / tensor)),
+      gate(model.attention.output_gate ? q : 0),
       sequence_parallel(split.sequence_parallel && tensor > 1),
       hidden(real(tokens) * real(width)),
       outside(real(tokens) / real(sequence_parallel ? tensor : 1) * real(width)) {}

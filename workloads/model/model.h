@@ -5,10 +5,12 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "calibration/software.h"
 #include "workloads/model/experts.h"
 #include "workloads/model/recommender.h"
+#include "workloads/model/state_mixer.h"
 
 namespace orrery::workloads {
 
@@ -45,7 +47,8 @@ struct Model {
     std::int64_t document = 0;
     /// Factor on queries and keys beside their rotation (YaRN, arXiv 2309.00071, section 3.4: 0.1 ln s + 1); 1: none.
     double rotary_factor = 1;
-    LatentAttention latent;  // in place of the usual queries, keys and values
+    LatentAttention latent;    // in place of the usual queries, keys and values
+    bool output_gate = false;  // its output is scaled by a sigmoid that the query's product makes too (Qwen3-Next)
     bool operator==(const Attention&) const = default;
   } attention;
   struct Mlp {
@@ -62,6 +65,25 @@ struct Model {
   Biases biases = Biases::all;
   Experts experts;
   Recommender recommender;  // in place of all the rest
+  /// A block of a pattern: attention or a mixer with a state, both side by side behind one norm (Falcon-H1, arXiv
+  /// 2507.22448), or none; and behind these an MLP, experts (those of the model), or nothing.
+  struct Block {
+    bool attends = false;
+    Attention attention;
+    StateMixer state;
+    enum class Channel : std::uint8_t { none, mlp, experts } channel = Channel::none;
+    Mlp mlp;
+    bool mixes() const { return attends || state.any(); }
+    bool operator==(const Block&) const = default;
+  };
+  /// Blocks in an order of their own, in place of layers that are all alike or alternate.
+  struct Pattern {
+    std::vector<Block> kinds;
+    std::vector<std::uint8_t> blocks;  // rows of `kinds`, one a layer
+    bool any() const { return !blocks.empty(); }
+    const Block& at(std::int64_t layer) const { return kinds[blocks[static_cast<std::size_t>(layer)]]; }
+    bool operator==(const Pattern&) const = default;
+  } pattern;
   std::int64_t head_dim() const { return attention.head_width > 0 ? attention.head_width : hidden / attention.heads; }
   /// Elements of a token's queries, and of the attention output.
   std::int64_t attention_width() const { return attention.heads * head_dim(); }

@@ -9,6 +9,7 @@
 #include "workloads/model/adapters.h"
 #include "workloads/model/dlrm.h"
 #include "workloads/model/expert_half.h"
+#include "workloads/model/hybrid.h"
 #include "workloads/model/latent_attention.h"
 
 namespace orrery::workloads {
@@ -169,7 +170,9 @@ Network network(const Model& model, const Split& split, const Computation& compu
   if (model.recommender.any()) return dlrm(model, split, computation);
   // Layers that predict further tokens stand behind a mixture's, or behind a dense model's of the same blocks.
   const bool mixture = model.experts.any() || model.experts.mtp_layers > 0;
-  Network layers = mixture ? moe(model, split, computation) : gpt(model, split, computation);
+  Network layers = model.pattern.any() ? hybrid(model, split, computation)
+                   : mixture           ? moe(model, split, computation)
+                                       : gpt(model, split, computation);
   if (computation.adapters.any()) adapt(layers, LayerWriter(model, split, computation));
   layers.recipes = computation.style.recipes;
   return layers;

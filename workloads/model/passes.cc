@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "workloads/model/piece_writer.h"
+#include "workloads/model/scan_op.h"
 
 namespace orrery::workloads {
 
@@ -69,6 +70,12 @@ class LayerCompiler {
     if (!spares_) attention_forward(op, writer_);
   }
   void backward(const AttentionOp& op) { attention_backward(op, writer_); }
+
+  // ---- mixers with a state: scan_op.cc ----
+  void forward(const ScanOp& op) {
+    if (!spares_) scan_forward(op, writer_);
+  }
+  void backward(const ScanOp& op) { scan_backward(op, writer_); }
 
   // ---- exchanges ----
   void forward(const CommOp& op) {

@@ -7,7 +7,7 @@ namespace orrery::workloads {
 
 /// Of one token in a forward pass over a sequence of the model's length; a multiplication and an addition are two.
 struct TokenFlops {
-  double linear = 0;            // products of linear layers, the head's among them
+  double linear = 0;            // products of linear layers, the head's among them, and scans
   double attention_square = 0;  // scores and values over the whole square of queries and keys, or the whole window
   double attention_causal = 0;  // of it, what a causal kernel does (causal_flops.h)
   /// Forward and backward, which does twice the work of forward: as Megatron-LM counts (Narayanan et al., arXiv

@@ -19,7 +19,7 @@ namespace {
 bool tells_weights_apart(const Model& model, const Method& method) {
   const bool in_part = method.recomputed_layers > 0 ||
                        (method.recompute == Recompute::selective && method.recomputed.every_second_product);
-  return !model.experts.any() && !model.parallel_block && !in_part;
+  return !model.experts.any() && !model.pattern.any() && !model.parallel_block && !in_part;
 }
 /// What hangs on how many ranks hold the same weights: states of one holder have nobody to be gathered from or reduced
 /// with.

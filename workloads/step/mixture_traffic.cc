@@ -23,6 +23,17 @@ using sim::real;
 
 /// Layers of a model with experts, and with a dense MLP; the ones that predict further tokens are as the last.
 void add_layer(const Model& model, std::int64_t layer, MixtureLayers& sum) {
+  sum.blocks += 1;
+  if (model.pattern.any()) {
+    const Model::Block& block = model.pattern.at(layer);
+    if (block.channel == Model::Block::Channel::experts) sum.experts += 1;
+    if (block.channel == Model::Block::Channel::mlp) sum.dense += 1;
+    if (block.attends) sum.attention += 1;
+    if (block.state.any()) sum.states += 1;
+    if (block.state.any() && block.state.thin_gates()) sum.thin_gates += 1;
+    return;
+  }
+  sum.attention += 1;
   (model.experts.in_layer(std::min(layer, model.layers - 1)) ? sum.experts : sum.dense) += 1;
   if (layer >= model.layers) sum.predictions += 1;
 }
@@ -202,7 +213,65 @@ MixtureLayers layers_again(const Model& model, const Method& method, const Netwo
   return again;
 }
 
+namespace {
+
+/// Of a mixer with a state: products in and out and between gates, the convolution, decays, the gated norm.
+double state_parameters(const StateMixer& s, double h, double t) {
+  const double values = real(s.heads * s.value_dim), keys = real(s.key_heads * s.key_dim), heads = real(s.heads);
+  const double width = real(s.value_dim), taps = real(s.conv);
+  const double conv = taps > 0 ? values + 2 * keys : 0;
+  switch (s.kind) {
+    case ScanKind::mamba2:
+      return (h * (2 * values + 2 * keys + heads) + conv * (taps + 1) + 3 * heads + (s.normed ? values : 0) +
+              values * h) /
+             t;
+    case ScanKind::gated_delta:
+      return (h * (2 * values + 2 * keys + 2 * heads) + conv * taps + 2 * heads + values * h) / t +
+             (s.normed ? width : 0);
+    case ScanKind::kda: {
+      const double decays = heads * real(s.key_dim), between = width * (decays + values) / t;
+      return (h * (values + 2 * keys + heads) + conv * taps + heads + decays + values * h) / t + 2 * width * h +
+             between + (s.normed ? width : 0);
+    }
+    case ScanKind::lightning:
+      return (h * (2 * values + 2 * keys) + conv * taps + (s.normed ? values : 0) + values * h) / t;
+  }
+  return 0;
+}
+
+/// The same over the blocks of a pattern, each as the model says where it says nothing of its own.
+MixtureParameters pattern_parameters(const Model& model, const Split& split) {
+  const double t = real(split.tensor), h = real(model.hidden), bias = model.biases == Biases::all ? 1 : 0;
+  const double norm = real(model.norm_parameters()) * (model.post_norm ? 2 : 1);
+  const Experts& experts = model.experts;
+  MixtureParameters sum;
+  for (std::int64_t layer = 0; layer < model.layers; ++layer) {
+    const Model::Block& block = model.pattern.at(layer);
+    Model own = model;
+    own.attention = block.attention;
+    if (block.attends) sum.shared += attention_parameters(own, t);
+    if (block.attends && block.attention.output_gate) {
+      const double gate = real(own.attention_width()) / t;
+      sum.shared += gate * (h + (model.biases == Biases::none ? 0 : 1));
+    }
+    if (block.state.any()) sum.shared += state_parameters(block.state, h, t) + (block.attends ? 0 : norm);
+    const double up = block.mlp.gated ? 2 : 1;
+    if (block.channel == Model::Block::Channel::mlp)
+      sum.shared += ((up + 1) * h + bias * up) * real(block.mlp.hidden) / t + bias * h + norm;
+    if (block.channel != Model::Block::Channel::experts) continue;
+    const double shared = (up + 1) * h * real(experts.shared_width()) / t;
+    const double gate = experts.shared > 0 && experts.shared_gate ? h : 0;
+    sum.shared += real(experts.count) * (h + bias) + shared + gate + norm;
+    const double routed = ((up + 1) * h + bias * up) * real(experts.ffn_hidden) / real(split.expert_tensor) + bias * h;
+    sum.experts += real(experts.count / split.expert) * routed;
+  }
+  return sum;
+}
+
+}  // namespace
+
 MixtureParameters mixture_parameters(const Model& model, const Split& split) {
+  if (model.pattern.any()) return pattern_parameters(model, split);
   const double t = real(split.tensor), h = real(model.hidden), up = model.mlp.gated ? 2 : 1;
   const Experts& experts = model.experts;
   const MixtureLayers layers = layers_of(model);
@@ -235,9 +304,16 @@ struct MixtureTensor {
 std::vector<TensorCalls> compressed(const LatentAttention& latent, double token, const MixtureLayers& layers) {
   std::vector<TensorCalls> calls;
   if (!latent.any()) return calls;
-  if (latent.q_rank > 0) calls.push_back({token * real(latent.q_rank), layers.all()});
-  calls.push_back({token * real(latent.kv_rank + latent.rope_dim), layers.all()});
+  if (latent.q_rank > 0) calls.push_back({token * real(latent.q_rank), layers.attention});
+  calls.push_back({token * real(latent.kv_rank + latent.rope_dim), layers.attention});
   return calls;
+}
+
+/// Elements inside one of a mixer's thin gates; 0 where there are none.
+double thin_gate_width(const Model& model) {
+  for (const Model::Block& block : model.pattern.kinds)
+    if (block.state.any() && block.state.thin_gates()) return real(block.state.value_dim);
+  return 0;
 }
 
 /// What products gather, and what they leave to be summed, of these layers.
@@ -245,17 +321,20 @@ std::vector<TensorCalls> enters(const Model& model, double token, const MixtureL
   const double hidden = token * real(model.hidden);
   const double mlps = layers.dense + (model.experts.shared > 0 ? layers.experts : 0);
   const LatentAttention& latent = model.attention.latent;
-  std::vector<TensorCalls> calls{{hidden, mlps + (latent.any() && latent.q_rank > 0 ? 0 : layers.all())}};
+  const double attention = latent.any() && latent.q_rank > 0 ? 0 : layers.attention;
+  std::vector<TensorCalls> calls{{hidden, mlps + attention + layers.states}};
   for (const TensorCalls& call : compressed(latent, token, layers)) calls.push_back(call);
   if (layers.predictions > 0) calls.push_back({2 * hidden, layers.predictions});
   return calls;
 }
 std::vector<TensorCalls> leaves(const Model& model, double token, const MixtureLayers& layers) {
   const double mlps = layers.dense + (model.experts.shared > 0 ? layers.experts : 0);
-  return {{token * real(model.hidden), layers.all() + mlps}};
+  return {{token * real(model.hidden), layers.attention + layers.states + mlps}};
 }
 
-MixtureTensor tensor_calls(const Model& model, const Method& method, double token, const MixtureLayers& again) {
+/// `stops_early`: dense blocks run again up to their last product, whose sum is then made once.
+MixtureTensor tensor_calls(const Model& model, const Method& method, double token, const MixtureLayers& again,
+                           bool stops_early) {
   const MixtureLayers layers = layers_of(model);
   MixtureTensor calls;
   calls.leaves = leaves(model, token, layers);
@@ -263,13 +342,14 @@ MixtureTensor tensor_calls(const Model& model, const Method& method, double toke
   if (again.all() > 0) {
     calls.enters_again = enters(model, token, again);
     calls.leaves_again = leaves(model, token, again);
+    if (stops_early) calls.leaves_again.front().calls -= again.dense;
   }
   if (method.recompute != Recompute::selective) return calls;
   const double hidden = token * real(model.hidden);
   const LatentAttention& latent = model.attention.latent;
   const RecomputedParts& parts = method.recomputed;
   if (parts.latent_up) calls.enters_again = compressed(latent, token, layers);
-  if (parts.qkv && !latent.any()) calls.enters_again.push_back({hidden, layers.all()});
+  if (parts.qkv && !latent.any()) calls.enters_again.push_back({hidden, layers.attention});
   if (parts.mlp) calls.enters_again.push_back({hidden, layers.dense});
   if (parts.experts && model.experts.shared > 0) {
     calls.enters_again.push_back({hidden, layers.experts});
@@ -280,12 +360,14 @@ MixtureTensor tensor_calls(const Model& model, const Method& method, double toke
 
 }  // namespace
 
-/// Tensor groups of mixtures cut sequences too. Calls of different buffers are one row, of their mean.
+/// Tensor groups of mixtures cut sequences too; those of a pattern without experts need not. Calls of different buffers
+/// are one row, of their mean.
 void MixtureTraffic::tensor_rows(double runs, TrafficRows& rows) const {
   const double token =
       real(f_.sizes.micro_batch * f_.sizes.rank_seq) * calibration::bytes_of(f_.method.precision.activations);
-  const MixtureTensor calls = tensor_calls(f_.model, f_.method, token, f_.again);
+  const MixtureTensor calls = tensor_calls(f_.model, f_.method, token, f_.again, f_.stops_early);
   const std::int64_t ranks = f_.layout.tensor;
+  const bool cut = f_.layout.sequence_parallel;
   const auto exchange = [&](CollectiveOp op, const char* what, const std::vector<TensorCalls>& all, double share = 1) {
     double bytes = 0, count = 0;
     for (const TensorCalls& one : all) {
@@ -295,6 +377,16 @@ void MixtureTraffic::tensor_rows(double runs, TrafficRows& rows) const {
     if (count > 0) rows.add(CommGroup::tensor, op, what, ranks, bytes / count * share, count * runs, 0);
   };
   using enum CollectiveOp;
+  const double gates = 2 * token * thin_gate_width(f_.model);
+  exchange(all_reduce, "thin gate gradients, backward", {{gates, layers_of(f_.model).thin_gates}});
+  if (!cut) {
+    std::vector<TensorCalls> back = calls.enters;
+    // Queries, keys and values apart reduce the gradient of their input three times.
+    if (f_.queries_apart) back.push_back({token * real(f_.model.hidden), 2 * layers_of(f_.model).attention});
+    exchange(all_reduce, "activations, forward", calls.leaves);
+    exchange(all_reduce, "activations, forward (recomputed)", calls.leaves_again);
+    return exchange(all_reduce, "activation gradients, backward", back);
+  }
   exchange(all_gather, "activations, forward", calls.enters, f_.gathered_share);
   exchange(reduce_scatter, "activations, forward", calls.leaves);
   exchange(all_gather, "activations, forward (recomputed)", calls.enters_again, f_.gathered_share);

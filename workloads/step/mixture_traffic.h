@@ -21,7 +21,10 @@ MixtureParameters mixture_parameters(const Model& model, const Split& split);
 struct MixtureLayers {
   double experts = 0, dense = 0;
   double predictions = 0;  // of these, those that predict a token further on
-  double all() const { return experts + dense; }
+  /// Blocks of a pattern may have no channel, and another mixer in place of attention: those that attend, those with a
+  /// state, and of these those whose gates come through thin products; and all blocks.
+  double attention = 0, states = 0, thin_gates = 0, blocks = 0;
+  double all() const { return blocks; }
 };
 /// Those that are recomputed as a whole. `network`: the job's layers, looked at where some of each part are.
 MixtureLayers layers_again(const Model& model, const Method& method, const Network& network);
@@ -36,8 +39,10 @@ struct MixtureFacts {
     std::int64_t micro_batch, rank_seq, microbatches, gpus_per_node;
   } sizes;
   bool keeps_gathered_inputs = false;
-  double gathered_share = 1;  // bytes that a tensor group gathers of what products read, over those of activations
-  MixtureLayers again;        // recomputed as a whole
+  double gathered_share = 1;   // bytes that a tensor group gathers of what products read, over those of activations
+  bool queries_apart = false;  // queries, keys and values are layers of their own
+  bool stops_early = false;    // a dense block that runs again does so up to its last product
+  MixtureLayers again;         // recomputed as a whole
 };
 
 class MixtureTraffic {

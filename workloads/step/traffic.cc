@@ -190,10 +190,17 @@ double query_width(const Model& model) {
   return real(model.attention.heads * (latent.any() ? (latent.qk_dim() + latent.v_dim) / 2 : model.head_dim()));
 }
 
+/// Layers with attention.
+double attention_layers(const Model& model) {
+  if (!model.pattern.any()) return real(model.layers + model.experts.mtp_layers);
+  return real(std::count_if(model.pattern.blocks.begin(), model.pattern.blocks.end(),
+                            [&](std::uint8_t kind) { return model.pattern.kinds[kind].attends; }));
+}
+
 /// `tokens`: of a micro-batch on one rank; `again`: layers whose attention runs again.
 void add_context_rows(const Model& model, const calibration::AttentionStyle& style, const Parallelism& layout,
                       const Method& method, double tokens, double microbatches, double again, TrafficRows& rows) {
-  const double layers = real(model.layers + model.experts.mtp_layers);
+  const double layers = attention_layers(model);
   const double width = exchanged_width(model, style.repeats_keys, layout.tensor) / real(layout.tensor);
   const double element = calibration::bytes_of(method.precision.activations), own = tokens * width * element;
   const double runs = microbatches * real(layout.data * layout.tensor);  // of a layer, over groups
@@ -238,7 +245,7 @@ void add_context_rows(const Model& model, const calibration::AttentionStyle& sty
 void add_shared_head_rows(const Model& model, const Parallelism& layout, const Method& method, double activation,
                           double runs, double again, TrafficRows& rows) {
   if (layout.tensor <= model.attention.kv_heads || model.attention.latent.any()) return;
-  const double all = real(model.layers + model.experts.mtp_layers);
+  const double all = attention_layers(model);
   const double bytes = activation / real(model.hidden) * real(model.attention_width() + 2 * model.kv_width());
   const bool parts = method.recompute == Recompute::selective && method.recomputed.qkv;
   const auto exchange = [&](CollectiveOp op, const char* what, double layers) {
@@ -333,13 +340,15 @@ class ClosedForm {
                               {job.batch.micro, job.rank_seq(), job.microbatches(), job.machine.gpus_per_node},
                               job.software.layers.linear.keeps_gathered_inputs,
                               gathered_,
+                              job.software.layers.linear.queries.separate(),
+                              stops_ahead_of_last_product(job.model, job.software.layers.linear, job.method.adapters),
                               again_}) {}
 
   std::vector<TrafficRow> rows() {
     if (p_.tensor > 1) tensor();
     if (p_.context > 1)
       add_context_rows(job_.model, job_.software.attention_style, p_, job_.method,
-                       real(job_.batch.micro * job_.rank_seq()), real(job_.microbatches()), again_.all(), rows_);
+                       real(job_.batch.micro * job_.rank_seq()), real(job_.microbatches()), again_.attention, rows_);
     if (p_.pipeline > 1) pipeline();
     data();
     if (job_.model.experts.any()) {
@@ -372,13 +381,13 @@ class ClosedForm {
     const bool sp = p_.sequence_parallel;
     const double gathered = activation() * gathered_;
     if (p_.inside.tensor_in > 1) return grid(runs);
-    add_shared_head_rows(job_.model, p_, job_.method, activation(), runs, again_.all(), rows_);
+    add_shared_head_rows(job_.model, p_, job_.method, activation(), runs, again_.attention, rows_);
     const auto boundary = [&](const char* what, double times, double gathers, double sums) {
       if (sp) add(CommGroup::tensor, CollectiveOp::all_gather, what, p_.tensor, gathered, gathers * times, gathers);
       const auto sum = sp ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce;
       if (sums > 0) add(CommGroup::tensor, sum, what, p_.tensor, activation(), sums * times, sums);
     };
-    if (job_.model.experts.any()) {
+    if (job_.model.experts.any() || job_.model.pattern.any()) {
       mixture_.tensor_rows(runs, rows_);
       return ends(runs, heads);
     }
@@ -465,8 +474,9 @@ class ClosedForm {
     const ShardParameters shard =
         shard_parameters(job_.model, p_.tensor, job_.software.layers.head.pads_vocabulary, map_.ends_meet(),
                          p_.inside.tensor_in, job_.software.layers.head.whole_embedding);
-    const double layers = job_.model.experts.any() ? mixture_parameters(job_.model, split_of(job_)).shared
-                                                   : real(job_.model.layers) * shard.layer;
+    const bool mixed = job_.model.experts.any() || job_.model.pattern.any();
+    const double layers =
+        mixed ? mixture_parameters(job_.model, split_of(job_)).shared : real(job_.model.layers) * shard.layer;
     const double trained = adapters_.any()
                                ? real(job_.model.layers) * adapter_parameters(job_.model, adapters_, p_.tensor)
                                : layers + shard.embedding + shard.head;

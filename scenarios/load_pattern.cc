@@ -1,0 +1,448 @@
+// Blocks by pattern. A word of model.blocks is a block: the name of a mixer, or of a channel, or several names joined
+// by
+// `+`, as in `M`, `E`, `A+F`, `A+M+F`; a word that is no name and whose letters all are is as many blocks as it has
+// letters, so that `MEME*E` of Megatron-LM's --hybrid-override-pattern reads as it stands. Kinds that need no keys
+// (attention, mla, mlp, moe) are names by themselves. What a mixer or channel leaves open is what the model says under
+// the same key.
+#include "scenarios/load_pattern.h"
+
+#include <algorithm>
+#include <map>
+
+#include "scenarios/library.h"
+#include "scenarios/load.h"
+#include "scenarios/load_experts.h"
+
+namespace orrery::scenarios {
+
+using sim::Settings;
+using workloads::Job;
+using workloads::Model;
+using workloads::ScanKind;
+using workloads::StateMixer;
+using Channel = Model::Block::Channel;
+
+namespace {
+
+constexpr std::size_t kMostBlocks = 10'000, kMostKinds = 64, kDeepestPattern = 8;
+
+// ---- words ----
+
+struct Word {
+  std::string text;
+  const Settings* at;
+};
+
+void add_words(const Settings& value, std::size_t depth, std::vector<Word>& out);
+
+void add_repeated(const Settings& value, std::size_t depth, std::vector<Word>& out) {
+  const Settings* times = given(&value, "repeat");
+  const std::int64_t repeat = times == nullptr ? 1 : times->as_int(1, kMostBlocks);
+  std::vector<Word> once;
+  add_words(required(value, "pattern"), depth + 1, once);
+  if (once.size() * static_cast<std::size_t>(repeat) + out.size() > kMostBlocks)
+    value.fail(fmt::format("got {} times {} blocks, expected at most {} in all", repeat, once.size(), kMostBlocks));
+  for (std::int64_t i = 0; i < repeat; ++i) out.insert(out.end(), once.begin(), once.end());
+}
+
+void add_words(const Settings& value, std::size_t depth, std::vector<Word>& out) {
+  if (depth > kDeepestPattern)
+    value.fail(fmt::format("got patterns {} deep, expected at most {}", depth, kDeepestPattern));
+  if (value.is_mapping()) return add_repeated(value, depth, out);
+  if (value.is_sequence()) {
+    for (const Settings& item : value.items()) add_words(item, depth + 1, out);
+    return;
+  }
+  const std::string& text = value.text();
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find_first_of(" \t\r\n", at), text.size());
+    if (end > at) out.push_back({text.substr(at, end - at), &value});
+    if (out.size() > kMostBlocks) value.fail(fmt::format("got a pattern of more than {} blocks", kMostBlocks));
+    at = end + 1;
+  }
+}
+
+// ---- what names stand for ----
+
+const std::vector<std::string> kMixers{"attention", "mla",         "sliding", "chunked",
+                                       "mamba2",    "gated_delta", "kda",     "lightning"};
+const std::vector<std::string> kChannels{"mlp", "moe", "none"};
+
+struct Part {
+  std::string kind;
+  const Settings* section = nullptr;  // null: a kind by its own name
+};
+using Parts = std::map<std::string, Part>;
+
+bool is_one_of(const std::vector<std::string>& list, const std::string& word) {
+  return std::find(list.begin(), list.end(), word) != list.end();
+}
+
+/// Keys that a mixer or channel of that kind has.
+const std::vector<std::string>& keys_of(const std::string& kind) {
+  static const std::vector<std::string> attention{"heads", "kv_heads", "head_dim", "qk_norm", "output_gate"},
+      windowed{"heads", "kv_heads", "head_dim", "qk_norm", "output_gate", "window"},
+      latent{"heads", "q_lora", "kv_lora", "qk_nope_dim", "qk_rope_dim", "v_dim"},
+      mamba{"state", "heads", "head_dim", "groups", "conv", "chunk", "gated_norm"},
+      delta{"heads", "head_dim", "key_heads", "key_dim", "conv", "chunk", "gated_norm"}, mlp{"ffn_hidden"},
+      moe{"experts",
+          "top_k",
+          "expert_groups",
+          "top_groups",
+          "expert_ffn_hidden",
+          "shared_experts",
+          "shared_expert_ffn_hidden",
+          "shared_gate",
+          "activation_clamp"},
+      none;
+  if (kind == "attention") return attention;
+  if (kind == "sliding" || kind == "chunked") return windowed;
+  if (kind == "mla") return latent;
+  if (kind == "mamba2") return mamba;
+  if (kind == "mlp") return mlp;
+  if (kind == "moe") return moe;
+  return kind == "none" ? none : delta;
+}
+
+void add_parts(const Settings& model, const char* list, const std::vector<std::string>& kinds, Parts& out) {
+  const Settings* section = given(&model, list);
+  if (section == nullptr) return;
+  if (!section->is_mapping()) section->fail("got no mapping, expected names with their kinds");
+  for (const auto& [name, member] : section->members()) {
+    if (name.empty() || name.find_first_of("+ \t") != std::string::npos)
+      member.fail("got a name with a space or +, expected a letter or a word");
+    if (out.contains(name)) member.fail("got a name of a mixer and of a channel, expected one of the two");
+    const std::string kind = required(member, "kind").as_choice(kinds);
+    for (const auto& [key, value] : member.members()) {
+      if (key != "kind" && !is_one_of(keys_of(kind), key))
+        value.fail(fmt::format("got a key that {} has not, expected one of {}", kind, fmt::join(keys_of(kind), ", ")));
+    }
+    out[name] = {kind, &member};
+  }
+}
+
+Parts parts_of(const Settings& model) {
+  Parts parts;
+  add_parts(model, "mixers", kMixers, parts);
+  add_parts(model, "channels", kChannels, parts);
+  for (const char* kind : {"attention", "mla", "mlp", "moe"}) parts.try_emplace(kind, Part{kind});
+  return parts;
+}
+
+/// Words as names joined by `+`.
+std::vector<Word> blocks_as_words(const Settings& section, const Parts& parts) {
+  std::vector<Word> read, out;
+  add_words(section.at("blocks"), 0, read);
+  for (Word& word : read) {
+    const bool joined = word.text.find('+') != std::string::npos || parts.contains(word.text);
+    const bool letters = std::all_of(word.text.begin(), word.text.end(),
+                                     [&](char letter) { return parts.contains(std::string(1, letter)); });
+    if (joined || !letters) {
+      out.push_back(std::move(word));
+      continue;
+    }
+    for (const char letter : word.text) out.push_back({std::string(1, letter), word.at});
+  }
+  if (out.empty() || out.size() > kMostBlocks)
+    section.at("blocks").fail(fmt::format("got {} blocks, expected 1 to {}", out.size(), kMostBlocks));
+  return out;
+}
+
+// ---- mixers and channels ----
+
+/// The member of the part, else the model's.
+const Settings* own_or_model(const Part& part, const Settings& model, const char* key, const char* of_model = nullptr) {
+  const Settings* own = part.section == nullptr ? nullptr : given(part.section, key);
+  return own != nullptr ? own : given(&model, of_model != nullptr ? of_model : key);
+}
+
+std::int64_t needed(const Part& part, const Settings& model, const char* key) {
+  const Settings* value = own_or_model(part, model, key);
+  if (value == nullptr)
+    (part.section != nullptr ? *part.section : model).fail(fmt::format("holds no {}, which {} needs", key, part.kind));
+  return value->as_int();
+}
+
+void load_attention(const Part& part, const Settings& model, Model& whole, Model::Block& block) {
+  Model::Attention& a = block.attention;
+  const Settings& place = part.section != nullptr ? *part.section : model;
+  a = whole.attention;
+  a.heads = needed(part, model, "heads");
+  a.window = 0;
+  a.chunked = false;
+  if (part.kind == "mla") {
+    a.kv_heads = a.heads;
+    a.latent.kv_rank = needed(part, model, "kv_lora");
+    const Settings* queries = own_or_model(part, model, "q_lora");
+    a.latent.q_rank = queries == nullptr ? 0 : queries->as_int();
+    a.latent.nope_dim = needed(part, model, "qk_nope_dim");
+    a.latent.rope_dim = needed(part, model, "qk_rope_dim");
+    a.latent.v_dim = needed(part, model, "v_dim");
+    return;
+  }
+  const auto size = [&](const char* key, std::int64_t fallback) {
+    const Settings* value = own_or_model(part, model, key);
+    return value == nullptr ? fallback : value->as_int();
+  };
+  const auto flag = [&](const char* key) {
+    const Settings* value = own_or_model(part, model, key);
+    return value != nullptr && value->as_bool();
+  };
+  a.kv_heads = size("kv_heads", a.heads);
+  a.head_width = size("head_dim", 0);
+  a.qk_norm = flag("qk_norm");
+  a.output_gate = flag("output_gate");
+  if (part.kind != "attention") {
+    const Settings* window = own_or_model(part, model, "window", "attention_window");
+    if (window == nullptr) place.fail(fmt::format("holds no window, which {} attention needs", part.kind));
+    a.window = window->as_int();
+    a.chunked = part.kind == "chunked";
+  }
+  if (a.head_width == 0 && whole.hidden % a.heads != 0)
+    place.fail(fmt::format("got {} heads of hidden {}, expected a divisor, or head_dim", a.heads, whole.hidden));
+  if (a.heads % a.kv_heads != 0)
+    place.fail(fmt::format("got {} heads over {} of keys, expected a multiple", a.heads, a.kv_heads));
+}
+
+StateMixer load_state(const Part& part) {
+  const Settings& section = *part.section;
+  StateMixer mixer;
+  mixer.kind = part.kind == "mamba2"        ? ScanKind::mamba2
+               : part.kind == "gated_delta" ? ScanKind::gated_delta
+               : part.kind == "kda"         ? ScanKind::kda
+                                            : ScanKind::lightning;
+  mixer.heads = required(section, "heads").as_int();
+  mixer.value_dim = required(section, "head_dim").as_int();
+  if (mixer.kind == ScanKind::mamba2) {
+    mixer.key_heads = integer(&section, "groups", 1);
+    mixer.key_dim = required(section, "state").as_int();
+  } else {
+    mixer.key_heads = integer(&section, "key_heads", mixer.heads);
+    mixer.key_dim = integer(&section, "key_dim", mixer.value_dim);
+  }
+  mixer.conv = integer(&section, "conv", mixer.kind == ScanKind::lightning ? 0 : 4);
+  mixer.chunk = integer(&section, "chunk", calibration::usual_chunk(mixer.kind));
+  mixer.normed = boolean(&section, "gated_norm", true);
+  if (mixer.heads % mixer.key_heads != 0)
+    section.fail(fmt::format("got {} heads over {} of keys, expected a multiple", mixer.heads, mixer.key_heads));
+  if (mixer.thin_gates() && mixer.key_heads != mixer.heads)
+    section.fail(fmt::format("got {} heads over {} of keys with kda, expected as many", mixer.heads, mixer.key_heads));
+  return mixer;
+}
+
+/// The model's own members with the channel's in their place.
+Settings laid_over_model(const Settings& model, const Part& part) {
+  Settings all = model;
+  if (part.section == nullptr) return all;
+  for (const auto& [key, value] : part.section->members()) all.set(key, value);
+  return all;
+}
+
+class PatternLoader {
+ public:
+  PatternLoader(const Settings& section, Job& job) : section_(section), job_(job), parts_(parts_of(section)) {}
+
+  void load() {
+    Model& model = job_.model;
+    std::map<std::string, std::uint8_t> known;
+    for (const Word& word : blocks_as_words(section_, parts_)) {
+      auto found = known.find(word.text);
+      if (found == known.end()) {
+        if (known.size() == kMostKinds)
+          word.at->fail(fmt::format("got more than {} kinds of blocks, expected fewer", kMostKinds));
+        found = known.emplace(word.text, static_cast<std::uint8_t>(known.size())).first;
+        model.pattern.kinds.push_back(block_of(word));
+      }
+      model.pattern.blocks.push_back(found->second);
+    }
+    for (const auto& [name, part] : parts_) {
+      if (part.section != nullptr && !used_.contains(name))
+        part.section->fail("is in no block, expected one of model.blocks that names it");
+    }
+    refuse_idle_keys();
+    stand_for_blocks();
+  }
+
+ private:
+  Model::Block block_of(const Word& word) {
+    Model& model = job_.model;
+    Model::Block block;
+    block.mlp = model.mlp;
+    block.mlp.hidden = 0;
+    bool channel = false;
+    for (std::size_t at = 0; at <= word.text.size();) {
+      const std::size_t end = std::min(word.text.find('+', at), word.text.size());
+      const std::string name = word.text.substr(at, end - at);
+      at = end + 1;
+      const auto part = parts_.find(name);
+      if (part == parts_.end()) {
+        std::vector<std::string> names;
+        for (const auto& [known, one] : parts_) names.push_back(known);
+        word.at->fail(fmt::format("got {}, expected names of model.mixers and model.channels joined by +: {}",
+                                  name.empty() ? "a block without a name" : name, fmt::join(names, ", ")));
+      }
+      used_[name] = true;
+      const std::string& kind = part->second.kind;
+      if (is_one_of(kMixers, kind)) {
+        const bool attends = kind == "attention" || kind == "mla" || kind == "sliding" || kind == "chunked";
+        if ((attends ? block.attends : block.state.any()) || channel)
+          word.at->fail(
+              fmt::format("got {}, expected one attention and one mixer with a state at most, and behind "
+                          "them one channel",
+                          word.text));
+        if (attends) load_attention(part->second, section_, model, block);
+        if (!attends) block.state = load_state(part->second);
+        block.attends = block.attends || attends;
+      } else {
+        if (channel) word.at->fail(fmt::format("got {}, expected one channel in a block", word.text));
+        channel = true;
+        load_channel(part->second, block);
+      }
+    }
+    if (block.attends && block.state.any() && block.attention.latent.any())
+      word.at->fail(fmt::format("got {}, expected attention of the usual kind beside a mixer with a state", word.text));
+    if (!block.mixes() && block.channel == Channel::none)
+      word.at->fail(fmt::format("got {}, a block of nothing, expected a mixer or a channel", word.text));
+    return block;
+  }
+
+  void load_channel(const Part& part, Model::Block& block) {
+    Model& model = job_.model;
+    if (part.kind == "none") return;
+    const Settings all = laid_over_model(section_, part);
+    if (part.kind == "mlp") {
+      block.channel = Channel::mlp;
+      block.mlp.hidden = needed(part, section_, "ffn_hidden");
+      return;
+    }
+    block.channel = Channel::experts;
+    const workloads::Experts experts = load_routed(all);
+    if (model.experts.any() && !(model.experts == experts))
+      (part.section != nullptr ? *part.section : section_)
+          .fail("got experts of two kinds, expected one kind of routed experts in a model");
+    model.experts = experts;
+    check_expert_counts(all, model);
+  }
+
+  /// Keys of the model that no block reads, and those of layers in turn.
+  void refuse_idle_keys() const {
+    const auto refuse = [&](const char* key, const char* why) {
+      if (const Settings* value = given(&section_, key); value != nullptr) value->fail(why);
+    };
+    refuse("attention_window_every", "got layers in turn beside model.blocks, expected the blocks to say it");
+    refuse("dense_layers", "got layers in turn beside model.blocks, expected the blocks to say it");
+    refuse("moe_every", "got layers in turn beside model.blocks, expected the blocks to say it");
+    refuse("attention_kind", "got a kind of attention beside model.blocks, expected mixers to say it");
+    refuse("attention_window_kind", "got a kind of window beside model.blocks, expected mixers to say it");
+    if (integer(&section_, "mtp_layers", 0) > 0)
+      section_.at("mtp_layers").fail("got layers that predict further tokens beside model.blocks, expected none");
+    if (job_.model.parallel_block)
+      section_.at("parallel_block").fail("got true beside model.blocks, expected mixers joined by + in a block");
+    const auto idle = [&](std::initializer_list<const char*> keys, const char* what, bool used) {
+      for (const char* key : keys)
+        if (!used) refuse(key, what);
+    };
+    const std::vector<Model::Block>& kinds = job_.model.pattern.kinds;
+    const auto any = [&](auto holds) { return std::any_of(kinds.begin(), kinds.end(), holds); };
+    idle({"experts", "top_k", "expert_groups", "top_groups", "expert_ffn_hidden", "shared_experts",
+          "shared_expert_ffn_hidden", "shared_gate", "activation_clamp"},
+         "got a key of experts, expected a channel of kind moe in model.blocks", job_.model.experts.any());
+    idle({"q_lora", "kv_lora", "qk_nope_dim", "qk_rope_dim", "v_dim"},
+         "got a key of latent attention, expected a mixer of kind mla in model.blocks",
+         any([](const Model::Block& block) { return block.attends && block.attention.latent.any(); }));
+    idle({"attention_window"}, "got a window, expected a mixer of kind sliding or chunked in model.blocks",
+         any([](const Model::Block& block) { return block.attends && block.attention.window > 0; }));
+  }
+
+  /// What asks the model for one attention and one MLP sees those of the first blocks that have them.
+  void stand_for_blocks() {
+    Model& model = job_.model;
+    const std::vector<Model::Block>& kinds = model.pattern.kinds;
+    const auto first = [&](auto holds) { return std::find_if(kinds.begin(), kinds.end(), holds); };
+    const auto attends = first([](const Model::Block& block) { return block.attends; });
+    if (attends != kinds.end()) model.attention = attends->attention;
+    const auto dense = first([](const Model::Block& block) { return block.channel == Channel::mlp; });
+    model.mlp.hidden = dense != kinds.end() ? dense->mlp.hidden : 0;
+    if (attends != kinds.end()) return;
+    const auto state = first([](const Model::Block& block) { return block.state.any(); });
+    if (state != kinds.end()) model.attention.heads = model.attention.kv_heads = state->state.heads;
+    model.attention.head_width = 1;
+  }
+
+  const Settings& section_;
+  Job& job_;
+  Parts parts_;
+  std::map<std::string, bool> used_;
+};
+
+}  // namespace
+
+bool has_pattern(const Settings& section) {
+  if (given(&section, "blocks") != nullptr) return true;
+  for (const char* key : {"mixers", "channels"})
+    if (const Settings* value = given(&section, key); value != nullptr)
+      value->fail("got what blocks are made of, expected model.blocks beside it");
+  return false;
+}
+
+std::int64_t blocks_of(const Settings& section) {
+  return static_cast<std::int64_t>(blocks_as_words(section, parts_of(section)).size());
+}
+
+void load_pattern(const Settings& section, Job& job) { PatternLoader(section, job).load(); }
+
+namespace {
+
+void check_divided(const Settings& document, const Model::Block& block, const workloads::Parallelism& layout) {
+  const auto divides = [&](std::int64_t size, const char* what) {
+    if (size % layout.tensor == 0) return;
+    fail_at(document, "parallelism.tensor",
+            fmt::format("expected a divisor of the {} {} of a block, got {}", size, what, layout.tensor));
+  };
+  if (block.attends) {
+    divides(block.attention.heads, "heads");
+    divides(block.attention.kv_heads, "heads of keys");
+  }
+  if (block.channel == Channel::mlp) divides(block.mlp.hidden, "elements inside the MLP");
+  if (!block.state.any()) return;
+  divides(block.state.heads, "heads of the mixer");
+  divides(block.state.key_heads,
+          block.state.kind == ScanKind::mamba2 ? "groups of the mixer" : "key heads of the mixer");
+}
+
+}  // namespace
+
+void check_pattern(const Settings& document, const Job& job) {
+  const Model& model = job.model;
+  if (!model.pattern.any()) return;
+  const workloads::Parallelism& layout = job.parallelism;
+  const Model::Block* attends = nullptr;
+  for (const Model::Block& block : model.pattern.kinds) {
+    check_divided(document, block, layout);
+    if (layout.context > 1 && block.state.any())
+      fail_at(document, "parallelism.context",
+              fmt::format("got {} with a {} mixer, expected 1: its state goes from position to position",
+                          layout.context, calibration::name_of(block.state.kind)));
+    if (!block.attends) continue;
+    if (layout.tensor > 1 && !layout.sequence_parallel && block.attention.latent.any())
+      fail_at(document, "parallelism.sequence_parallel",
+              "got false, expected true: with mla every rank of the tensor group would compress the same tokens");
+    const auto width = [](const Model::Block& one) {
+      return std::pair(one.attention.kv_heads, one.attention.latent.any());
+    };
+    if (attends != nullptr && width(*attends) != width(block) && layout.context > 1)
+      fail_at(document, "parallelism.context",
+              fmt::format("got {} with attention of several widths in a pattern, expected 1", layout.context));
+    if (attends != nullptr && !(attends->attention.latent == block.attention.latent) && layout.tensor > 1)
+      fail_at(document, "parallelism.tensor",
+              fmt::format("got {} with latent and other attention in a pattern, expected 1", layout.tensor));
+    attends = &block;
+  }
+  if (layout.inside.tensor_in > 1)
+    fail_at(document, "parallelism.tensor_in",
+            fmt::format("got {} beside model.blocks, expected 1", layout.inside.tensor_in));
+  if (job.method.recompute == workloads::Recompute::selective && job.method.recomputed.every_second_product)
+    fail_at(document, "recompute", "got every second product beside model.blocks, expected modules, full or none");
+}
+
+}  // namespace orrery::scenarios

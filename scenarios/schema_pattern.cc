@@ -1,0 +1,133 @@
+// The part of the scenario language's table that blocks by pattern have. See schema.h.
+#include "scenarios/schema_pattern.h"
+
+#include <tuple>
+#include <utility>
+
+namespace orrery::scenarios {
+
+namespace {
+
+/// What names stand for: of a mixer or a channel, its kind's keys; others are refused as they are read.
+void add_kinds(const std::string& at, std::vector<std::string> kinds, std::vector<Key> own, const char* meaning,
+               std::vector<Key>& out) {
+  out.push_back({at, "mapping", "", "-", {}, meaning});
+  out.push_back({at + ".*", "mapping", "", "-", {}, "One of them, by the name that model.blocks gives it."});
+  out.push_back({at + ".*.kind", "choice", "", "", std::move(kinds), "What it is."});
+  for (Key& key : own) {
+    key.path = at + ".*." + key.path;
+    out.push_back(std::move(key));
+  }
+}
+
+const std::string kOfModel = "the model's";
+
+std::vector<Key> of_mixers() {
+  return {
+      {"heads",
+       "integer",
+       "heads",
+       kOfModel,
+       {},
+       "Query heads; of a mixer with a state its value heads.",
+       {"1", "1000000"}},
+      {"kv_heads", "integer", "heads", kOfModel, {}, "Key/value heads of attention.", {"1", "1000000"}},
+      {"head_dim", "integer", "elements", kOfModel, {}, "Size of one head (of values).", {"1", "65536"}},
+      {"qk_norm", "boolean", "", kOfModel, {}, "Queries and keys of every head are normalised."},
+      {"output_gate",
+       "boolean",
+       "",
+       "false",
+       {},
+       "Attention's output is scaled by a sigmoid that the query projection makes too (Qwen3-Next)."},
+      {"window",
+       "integer",
+       "tokens",
+       "model.attention_window",
+       {},
+       "Of sliding and chunked attention.",
+       {"1", "100000000"}},
+      {"q_lora", "integer", "elements", kOfModel, {}, "Compressed queries, of mla.", {"0", "1000000"}},
+      {"kv_lora", "integer", "elements", kOfModel, {}, "Compressed keys and values, of mla.", {"1", "1000000"}},
+      {"qk_nope_dim",
+       "integer",
+       "elements",
+       kOfModel,
+       {},
+       "Of a head's key the part without positions, of mla.",
+       {"1", "65536"}},
+      {"qk_rope_dim", "integer", "elements", kOfModel, {}, "And the part that is rotated.", {"1", "65536"}},
+      {"v_dim", "integer", "elements", kOfModel, {}, "Of a head's value, of mla.", {"1", "65536"}},
+      {"state", "integer", "elements", "", {}, "State of a channel, of mamba2.", {"1", "65536"}},
+      {"groups", "integer", "groups", "1", {}, "Groups of heads that share B and C, of mamba2.", {"1", "1000000"}},
+      {"key_heads", "integer", "heads", "heads", {}, "Heads of queries and keys, of gated_delta.", {"1", "1000000"}},
+      {"key_dim", "integer", "elements", "head_dim", {}, "Size of a head of keys, of delta rules.", {"1", "65536"}},
+      {"conv",
+       "integer",
+       "positions",
+       "4; of lightning 0",
+       {},
+       "Taps of the convolution ahead of the scan.",
+       {"0", "64"}},
+      {"chunk",
+       "integer",
+       "positions",
+       "256 of mamba2, 64 of the others",
+       {},
+       "Positions of a chunk of the scan.",
+       {"16", "4096"}},
+      {"gated_norm",
+       "boolean",
+       "",
+       "true",
+       {},
+       "What the scan makes is normalised, times its gate; else times it alone."},
+  };
+}
+
+}  // namespace
+
+std::vector<Key> pattern_keys() {
+  std::vector<Key> keys{
+      {"model.blocks",
+       "text",
+       "",
+       "-",
+       {},
+       "Blocks in order, by names of mixers and channels: \"M E M E A E\"; a block of both is \"A+E\", two mixers side "
+       "by side \"A+M+E\". Or a list of such texts and of {pattern, repeat}; model.layers follows."},
+      {"model.blocks.pattern", "text", "", "", {}, "Blocks that are repeated, as text or a list."},
+      {"model.blocks.repeat", "integer", "", "1", {}, "How many times.", {"1", "10000"}},
+      {"model.blocks[].pattern", "text", "", "", {}, "Blocks that are repeated, as text or a list."},
+      {"model.blocks[].repeat", "integer", "", "1", {}, "How many times.", {"1", "10000"}},
+      {"model.active_parameters",
+       "number",
+       "parameters",
+       "-",
+       {},
+       "Parameters that a token meets, as the source states them, for people.",
+       {"1", "1e18"}},
+  };
+  add_kinds("model.mixers", {"attention", "mla", "sliding", "chunked", "mamba2", "gated_delta", "kda", "lightning"},
+            of_mixers(), "What tells positions of each other in blocks: attention or a state.", keys);
+  std::vector<Key> experts;
+  constexpr std::string_view of_all = "shared_experts";
+  for (const auto& [name, unit, meaning] :
+       {std::tuple{"ffn_hidden", "elements", "Inner size of an MLP."},
+        {"experts", "experts", "Routed experts, of moe."},
+        {"top_k", "experts", "Routed experts that a token goes to."},
+        {"expert_groups", "groups", "Groups that they are dealt into."},
+        {"top_groups", "groups", "Of these, those whose experts a token may go to."},
+        {"expert_ffn_hidden", "elements", "Inner size of an expert."},
+        {"shared_experts", "experts", "Experts that every token goes through."},
+        {"shared_expert_ffn_hidden", "elements", "Inner size of one of these."}})
+    experts.push_back({name, "integer", unit, kOfModel, {}, meaning, {name == of_all ? "0" : "1", "10000000"}});
+  experts.push_back({"shared_gate", "boolean", "", kOfModel, {}, "The shared experts' output is scaled by a gate."});
+  experts.push_back(
+      {"activation_clamp", "number", "", kOfModel, {}, "Limit of what enters the gated activation.", {"0", "1000000"}});
+  add_kinds("model.channels", {"mlp", "moe", "none"}, std::move(experts), "What follows in blocks: an MLP or experts.",
+            keys);
+  return keys;
+}
+
+}  // namespace orrery::scenarios

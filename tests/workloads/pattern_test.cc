@@ -1,0 +1,238 @@
+// Do blocks by pattern compute, hold and exchange what their parts say? A pattern of the parts of a plain family is
+// that family; hybrids keep the laws of every model; what mixers with a state weigh and compute follows from their
+// papers.
+#include <fmt/format.h>
+
+#include <string>
+#include <vector>
+
+#include "scenarios/library.h"
+#include "sim/error.h"
+#include "tests/catch.h"
+#include "tests/laws/alike.h"
+#include "tests/workloads/example.h"
+#include "workloads/model/hybrid.h"
+#include "workloads/model/kept.h"
+#include "workloads/model/moe.h"
+#include "workloads/model/passes.h"
+#include "workloads/step/job_values.h"
+#include "workloads/step/memory.h"
+#include "workloads/step/step.h"
+
+using namespace orrery;
+using namespace orrery::workloads;
+
+namespace {
+
+using PatternSets = std::vector<std::string>;
+
+Job pattern_job(const std::string& model, const std::string& layout, const PatternSets& sets = {}) {
+  const std::string text = fmt::format(R"(
+name: pattern
+cluster: {{device: h100-sxm-80gb, gpus: 32, fabric: ndr-rail}}
+model: {{hidden: 1024, heads: 8, kv_heads: 4, vocab: 2560, seq: 1024, gated_mlp: true, tied_embeddings: false,
+        positions: rotary, norm: rms_norm, biases: none, {}}}
+parallelism: {{sharding: optimizer, {}}}
+batch: {{global: 64, micro: 1}}
+precision: bf16
+software: megatron-core-0.16
+)",
+                                       model, layout);
+  sim::Settings document = scenarios::parse_yaml(text, "pattern.yaml");
+  for (const std::string& set : sets) scenarios::apply_set(document, set);
+  return scenarios::load_scenario(document).job;
+}
+
+const std::string kDense = "layers: 8, ffn_hidden: 4096",
+                  kDensePattern = "blocks: {pattern: attention+mlp, repeat: 8}, ffn_hidden: 4096";
+const std::string kExperts = "experts: 16, top_k: 4, expert_ffn_hidden: 512, shared_experts: 1";
+const std::string kMixture = "kind: moe, layers: 8, " + kExperts;
+/// One of each mixer, with both channels.
+const std::string kAll =
+    "blocks: [M F M A, {pattern: G+E G+E K+F A+E, repeat: 2}, A+M+F L+E], mixers: {"
+    "M: {kind: mamba2, state: 64, heads: 16, head_dim: 64, groups: 4}, A: {kind: attention, output_gate: true}, "
+    "G: {kind: gated_delta, heads: 16, head_dim: 64, key_heads: 8}, K: {kind: kda, heads: 8, head_dim: 64}, "
+    "L: {kind: lightning, heads: 8, head_dim: 128}}, channels: {F: {kind: mlp, ffn_hidden: 2048}, "
+    "E: {kind: moe, experts: 16, top_k: 4, expert_ffn_hidden: 512, shared_experts: 1}}";
+
+const std::string kLayouts[]{
+    "tensor: 1, pipeline: 1",
+    "tensor: 2, pipeline: 2, sequence_parallel: true",
+    "tensor: 4, pipeline: 2, virtual_pipeline: 2, sequence_parallel: true",
+    "tensor: 1, pipeline: 4, sharding: gradients",
+    "tensor: 1, pipeline: 1, sharding: parameters",
+};
+
+std::string refusal(const std::string& model, const std::string& layout = "tensor: 1", const PatternSets& sets = {}) {
+  try {
+    pattern_job(model, layout, sets);
+  } catch (const sim::UserError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+/// But for what was assumed, which says how many layers there are in other words.
+std::string numbers_of(const StepReport& report) {
+  std::string text = tests::comparable(report);
+  return text.substr(0, text.rfind(fmt::format("\n{}", fmt::join(report.assumptions, "\n"))));
+}
+
+}  // namespace
+
+TEST_CASE("a pattern of attention and MLP is the dense family, to the picosecond") {
+  for (const std::string& layout : kLayouts) {
+    for (const char* more : {"recompute=none", "recompute=full", "recompute=selective", "precision=fp8"}) {
+      INFO(layout << ", " << more);
+      const StepReport plain = simulate_step(pattern_job(kDense, layout, {more}));
+      const StepReport pattern = simulate_step(pattern_job(kDensePattern, layout, {more}));
+      CHECK(numbers_of(plain) == numbers_of(pattern));
+      CHECK(tests::contradiction(pattern) == "");
+    }
+  }
+  const std::string no_sp = "tensor: 2, pipeline: 2, sequence_parallel: false";
+  CHECK(numbers_of(simulate_step(pattern_job(kDense, no_sp))) ==
+        numbers_of(simulate_step(pattern_job(kDensePattern, no_sp))));
+  const std::string context = "tensor: 2, context: 2, sequence_parallel: true";
+  CHECK(numbers_of(simulate_step(pattern_job(kDense, context))) ==
+        numbers_of(simulate_step(pattern_job(kDensePattern, context))));
+}
+
+TEST_CASE("a pattern of attention and experts is the family of mixtures, to the picosecond") {
+  const std::string pattern = "kind: moe, blocks: {pattern: attention+moe, repeat: 8}, " + kExperts;
+  for (const std::string layout : {"tensor: 2, pipeline: 2, sequence_parallel: true, expert: 4",
+                                   "tensor: 1, pipeline: 1, expert: 8", "tensor: 1, pipeline: 2, expert: 1"}) {
+    for (const char* more : {"recompute=none", "recompute=full", "experts.dispatcher=deepep"}) {
+      INFO(layout << ", " << more);
+      const StepReport report = simulate_step(pattern_job(pattern, layout, {more}));
+      CHECK(numbers_of(simulate_step(pattern_job(kMixture, layout, {more}))) == numbers_of(report));
+      CHECK(tests::contradiction(report) == "");
+    }
+  }
+}
+
+TEST_CASE("windows by pattern are windows in turn") {
+  const std::string turns = "layers: 8, ffn_hidden: 4096, attention_window: 256, attention_window_every: 4";
+  const std::string pattern =
+      "ffn_hidden: 4096, attention_window: 256, blocks: {pattern: S+mlp S+mlp S+mlp attention+mlp, repeat: 2}, "
+      "mixers: {S: {kind: sliding}}";
+  const std::string layout = "tensor: 2, pipeline: 2, sequence_parallel: true";
+  CHECK(numbers_of(simulate_step(pattern_job(turns, layout))) ==
+        numbers_of(simulate_step(pattern_job(pattern, layout))));
+}
+
+TEST_CASE("hybrids are folded, counted twice, and hold what their formulas say") {
+  for (const std::string layout :
+       {"tensor: 1, pipeline: 1, expert: 8", "tensor: 2, pipeline: 2, sequence_parallel: true, expert: 4",
+        "tensor: 4, pipeline: 4, sequence_parallel: true, expert: 2", "tensor: 1, pipeline: 2, expert: 16",
+        "tensor: 2, pipeline: 1, expert: 2, expert_tensor: 2, sequence_parallel: true",
+        "tensor: 1, pipeline: 1, sharding: parameters, expert: 4"}) {
+    for (const char* more :
+         {"recompute=none", "recompute=full", "recompute={kind: selective, modules: [norms, mlp]}"}) {
+      INFO(layout << ", " << more);
+      const Job job = pattern_job(kAll, layout, {more});
+      const StepReport folded = simulate_step(job);
+      CHECK(tests::contradiction(folded) == "");
+      StepOptions full;
+      full.full = true;
+      CHECK(tests::comparable(simulate_step(job, full)) == tests::comparable(folded));
+    }
+  }
+}
+
+TEST_CASE("mixers with a state weigh what their papers say") {
+  const auto weighs = [](const std::string& mixer) {
+    const auto count = [&](int blocks) {
+      return parameter_count(
+          pattern_job(fmt::format("blocks: {{pattern: X, repeat: {}}}, mixers: {{X: {}}}", blocks, mixer), "tensor: 1")
+              .model);
+    };
+    return count(3) - count(2) - 1024;  // without the norm ahead of it
+  };
+  const double h = 1024;
+  // Mamba-2: z and x of 16 x 64, B and C of 4 x 128, a step a head; taps and biases; A, D and bias of the step; norm.
+  const double inner = 16 * 64, groups = 4 * 128;
+  CHECK(weighs("{kind: mamba2, state: 128, heads: 16, head_dim: 64, groups: 4}") ==
+        Approx(h * (2 * inner + 2 * groups + 16) + 5 * (inner + 2 * groups) + 3 * 16 + inner + inner * h));
+  const double values = 16 * 128, keys = 8 * 64;
+  CHECK(weighs("{kind: gated_delta, heads: 16, head_dim: 128, key_heads: 8, key_dim: 64}") ==
+        Approx(h * (2 * values + 2 * keys + 2 * 16) + 4 * (values + 2 * keys) + 2 * 16 + 128 + values * h));
+  const double width = 8 * 128;
+  CHECK(weighs("{kind: kda, heads: 8, head_dim: 128}") ==
+        Approx(3 * h * width + h * 8 + 3 * 4 * width + 8 + width + 2 * (h * 128 + 128 * width) + 128 + width * h));
+  CHECK(weighs("{kind: lightning, heads: 8, head_dim: 128}") == Approx(4 * h * width + width + width * h));
+}
+
+TEST_CASE("model FLOPs of a scan are those of one position after the other") {
+  const auto flops = [](const std::string& mixer) {
+    const auto count = [&](int blocks) {
+      return model_flops(
+          pattern_job(fmt::format("blocks: {{pattern: X, repeat: {}}}, mixers: {{X: {}}}", blocks, mixer), "tensor: 1")
+              .model,
+          1);
+    };
+    return (count(3) - count(2)) / 3 / 1024;  // of a token's forward pass
+  };
+  const double h = 1024, state = 16 * 64 * 128;
+  const double in = h * (2 * 16 * 64 + 2 * 4 * 128 + 16), out = h * 16 * 64;
+  CHECK(flops("{kind: mamba2, state: 128, heads: 16, head_dim: 64, groups: 4}") == Approx(2 * (in + out) + 7 * state));
+  CHECK(flops("{kind: gated_delta, heads: 16, head_dim: 64, key_dim: 128}") ==
+        Approx(2 * (h * (2 * 1024 + 2 * 2048 + 32) + out) + 8 * state));
+}
+
+TEST_CASE("a scan takes longer with more of anything, and its backward pass more than its forward pass") {
+  const calibration::DeviceProfile device = pattern_job(kAll, "tensor: 1, expert: 8").machine.device;
+  using calibration::Scan;
+  for (const auto kind : {ScanKind::mamba2, ScanKind::gated_delta, ScanKind::kda, ScanKind::lightning}) {
+    Scan scan;
+    scan.kind = kind;
+    scan.positions = 4096;
+    scan.heads = scan.key_heads = 16;
+    scan.key_dim = scan.value_dim = 128;
+    const sim::Duration once = device.scan(scan);
+    const auto with = [&](auto change) {
+      Scan more = scan;
+      change(more);
+      return device.scan(more);
+    };
+    CHECK(with([](Scan& s) { s.batch = 2; }) > once);
+    CHECK(with([](Scan& s) { s.positions *= 2; }) > once);
+    CHECK(with([](Scan& s) { s.heads *= 2; }) > once);
+    CHECK(with([](Scan& s) { s.value_dim *= 2; }) > once);
+    CHECK(with([](Scan& s) { s.key_dim *= 2; }) > once);
+    CHECK(with([](Scan& s) { s.backward = true; }) > once);
+  }
+}
+
+TEST_CASE("letters, words and lists say the same blocks") {
+  const std::string rest =
+      ", mixers: {M: {kind: mamba2, state: 64, heads: 16, head_dim: 64, groups: 4}, \"*\": {kind: attention}}, "
+      "channels: {E: {kind: mlp, ffn_hidden: 2048}}";
+  const Model letters = pattern_job("blocks: MEME*E" + rest, "tensor: 1").model;
+  CHECK(letters.layers == 6);
+  for (const char* same :
+       {"blocks: M E M E * E", "blocks: [M, E, ME, \"*E\"]", "blocks: [{pattern: M E, repeat: 2}, \"*\", E]",
+        "blocks: {pattern: [{pattern: [M, E], repeat: 2}, \"* E\"], repeat: 1}"})
+    CHECK(pattern_job(same + rest, "tensor: 1").model == letters);
+}
+
+TEST_CASE("patterns that cannot be are refused in a line") {
+  const std::string mamba = ", mixers: {M: {kind: mamba2, state: 64, heads: 16, head_dim: 64, groups: 4}}";
+  CHECK(refusal("blocks: M X" + mamba).find("got X, expected names") != std::string::npos);
+  CHECK(refusal("blocks: M+M" + mamba).find("one mixer with a state") != std::string::npos);
+  CHECK(refusal("blocks: mlp+M" + mamba).find("behind them one channel") != std::string::npos);
+  CHECK(refusal("layers: 3, blocks: M M" + mamba).find("expected 2") != std::string::npos);
+  CHECK(refusal("blocks: attention+mlp" + mamba).find("is in no block") != std::string::npos);
+  CHECK(refusal("layers: 2" + mamba).find("expected model.blocks") != std::string::npos);
+  CHECK(refusal("blocks: M, parallel_block: true" + mamba).find("parallel_block") != std::string::npos);
+  CHECK(refusal("blocks: M M, dense_layers: 1" + mamba).find("layers in turn") != std::string::npos);
+  CHECK(refusal("blocks: M M, attention_window: 16" + mamba).find("sliding or chunked") != std::string::npos);
+  CHECK(refusal("blocks: M M, top_k: 2" + mamba).find("a channel of kind moe") != std::string::npos);
+  CHECK(refusal("blocks: M, mixers: {M: {kind: attention, groups: 2}}").find("expected one of heads") !=
+        std::string::npos);
+  CHECK(refusal("blocks: {pattern: {pattern: M, repeat: 9000}, repeat: 9000}" + mamba).find("at most 10000") !=
+        std::string::npos);
+  CHECK(refusal("blocks: M" + mamba, "tensor: 8, sequence_parallel: true").find("groups of the mixer") !=
+        std::string::npos);
+  CHECK(refusal("blocks: M" + mamba, "tensor: 1, context: 2").find("position to position") != std::string::npos);
+}

@@ -1,0 +1,140 @@
+// Blocks put together from the halves that families share. See hybrid.h. Halves read attention and MLP off a model, so
+// a block is written from a copy of the model with its own in place; a pattern of attention and MLP, or of attention
+// and experts, gives the lists of gpt.cc and moe.cc to the last kernel. Left out: layers that predict further tokens.
+#include "workloads/model/hybrid.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "sim/real.h"
+#include "workloads/model/expert_half.h"
+#include "workloads/model/latent_attention.h"
+#include "workloads/model/state_half.h"
+
+namespace orrery::workloads {
+
+namespace {
+
+using calibration::Streaming;
+using Channel = Model::Block::Channel;
+using sim::real;
+
+std::int64_t window_of(const Model& model) { return model.attention.window < model.seq ? model.attention.window : 0; }
+
+/// Both read one norm; what they make is added up ahead of the residual sum.
+void write_side_by_side(LayerWriter& writer, AttentionHalf& attention, StateHalf& state, Layer& layer) {
+  const std::size_t readers = attention.products().size() + state.products().size();
+  writer.norm("layer norm", "layer norm backward", true, readers);
+  writer.cast_input();
+  if (!writer.norm_adds_gradients())
+    writer.backward("add input gradients", Streaming::accumulate, writer.sizes().outside, 3 * writer.element());
+  state.mix();
+  attention.mix(window_of(writer.model()));
+  writer.forward("add mixers", Streaming::accumulate, writer.sizes().outside, 3 * writer.element());
+  writer.bias_dropout_residual();
+  attention.keep(layer);
+  state.keep(layer, Reads::norm_of_other_half);
+  attention.weigh(layer);
+  state.weigh(layer, Reads::norm_of_other_half);
+}
+
+void write_mixer(LayerWriter& writer, const Model::Block& block, Layer& layer) {
+  if (block.attends && block.attention.latent.any()) {
+    LatentAttentionHalf half(writer);
+    half.write(window_of(writer.model()));
+    half.keep(layer);
+    half.weigh(layer);
+  } else if (block.attends) {
+    AttentionHalf half(writer);
+    if (block.state.any()) {
+      StateHalf state(writer, block.state);
+      return write_side_by_side(writer, half, state, layer);
+    }
+    half.write(window_of(writer.model()));
+    half.keep(layer);
+    half.weigh(layer);
+  } else if (block.state.any()) {
+    StateHalf half(writer, block.state);
+    half.write();
+    half.keep(layer, Reads::own_norm);
+    half.weigh(layer, Reads::own_norm);
+  }
+}
+
+void write_channel(LayerWriter& writer, Channel channel, Layer& layer) {
+  if (channel == Channel::experts) {
+    ExpertHalf half(writer);
+    half.write();
+    half.keep(layer);
+    half.weigh(layer);
+  } else if (channel == Channel::mlp) {
+    FeedForwardHalf half(writer);
+    half.write();
+    half.keep(layer, Reads::own_norm);
+    half.weigh(layer);
+    const Computation& computation = writer.computation();
+    if (stops_ahead_of_last_product(writer.model(), computation.style.linear, computation.adapters))
+      layer.needed_again = half.ahead_of_down();
+  }
+}
+
+/// A block without a mixer begins with its channel, whose input is then the block's.
+void input_is_of_channel(Layer& layer) {
+  const auto input = std::find_if(layer.kept.begin(), layer.kept.end(),
+                                  [](const Kept& kept) { return std::string_view(kept.name) == "norm input"; });
+  if (input != layer.kept.end()) input->as = KeptAs::input;
+}
+
+Layer block_of(const Model::Block& block, const Model& seen, const Split& split, const Computation& computation) {
+  LayerWriter writer(seen, split, computation);
+  Layer layer;
+  layer.kind = LayerKind::block;
+  layer.recomputed = computation.recompute == Recompute::full;
+  write_mixer(writer, block, layer);
+  write_channel(writer, block.channel, layer);
+  if (!block.mixes()) input_is_of_channel(layer);
+  layer.ops = writer.take();
+  writer.copied_unit(layer, layer.recomputed);
+  return layer;
+}
+
+}  // namespace
+
+Model as_seen_by(const Model& model, const Model::Block& block) {
+  Model seen = model;
+  seen.pattern = {};
+  if (block.attends) seen.attention = block.attention;
+  if (block.channel != Channel::none) seen.mlp = block.mlp;
+  return seen;
+}
+
+Network hybrid(const Model& model, const Split& split, const Computation& computation) {
+  const Model ends = as_seen_by(model, {});
+  LayerWriter writer(ends, split, computation);
+  const Sizes& sizes = writer.sizes();
+  Network out;
+  out.kinds = {embedding_layer(writer)};
+  out.layers = {0};
+  const bool repeats = computation.attention_style.repeats_keys;
+  for (const Model::Block& block : model.pattern.kinds) {
+    const Model seen = as_seen_by(model, block);
+    out.kinds.push_back(block_of(block, seen, split, computation));
+    if (!block.attends) continue;
+    const LatentAttention& latent = seen.attention.latent;
+    const Sizes own(seen, split, computation.style);
+    const std::int64_t whole = seen.attention.heads * (latent.qk_dim() + latent.v_dim);
+    const double kv = real(latent.any() ? whole : 2 * (repeats ? seen.attention_width() : own.kv * own.tensor));
+    out.kv_elements = std::max(out.kv_elements, real(own.tokens) * kv / own.parts());
+    const std::int64_t queries = latent.any() ? seen.attention.heads * latent.qk_dim() : seen.attention_width();
+    out.query_elements = std::max(out.query_elements, real(own.tokens) * real(queries) / own.parts());
+  }
+  for (const std::uint8_t kind : model.pattern.blocks) out.layers.push_back(static_cast<std::uint8_t>(kind + 1));
+  out.layers.push_back(static_cast<std::uint8_t>(out.kinds.size()));
+  out.kinds.push_back(head_layer(writer));
+  out.hidden_elements = sizes.hidden;
+  out.residual_elements = sizes.outside;
+  out.tied_elements = model.tied_embeddings ? real(sizes.vocab) * real(model.hidden) : 0;
+  return out;
+}
+
+}  // namespace orrery::workloads

@@ -1,0 +1,172 @@
+// See state_half.h. What is kept: Mamba-2's one function over convolution and scan keeps what its product made and what
+// comes out ahead of the norm (state-spaces/mamba, ssd_combined.py, MambaSplitConv1dScanCombinedFn); kernels of
+// flash-linear-attention keep the convolution's input, queries, keys and values behind it, decays and rates in fp32,
+// and the inverted triangles of chunks (fla/ops/gated_delta_rule/chunk.py, ChunkGatedDeltaRuleFunction; fla/ops/kda).
+//
+// Left out: context parallelism, which exchanges positions for heads ahead of the convolution; views between kernels.
+#include "workloads/model/state_half.h"
+
+#include "sim/real.h"
+
+namespace orrery::workloads {
+
+namespace {
+
+using calibration::Streaming;
+using sim::real;
+
+constexpr double kSingle = 4;  // bytes of fp32
+
+}  // namespace
+
+StateHalf::StateHalf(LayerWriter& writer, const StateMixer& mixer)
+    : w_(writer), mixer_(mixer), z_(writer.sizes()), e_(writer.element()) {}
+
+/// Gates through thin products have a head's width inside, which every tensor rank makes whole.
+std::vector<MatMul> StateHalf::products() const {
+  std::vector<MatMul> all{w_.product("mixer in", mixer_.made() / z_.tensor, z_.width)};
+  if (mixer_.thin_gates()) all.push_back(w_.product("thin gates down", 2 * mixer_.value_dim, z_.width));
+  return all;
+}
+
+/// Decays and output gates out of their thin products; gradients of these are of a rank's heads alone.
+void StateHalf::open_gates() {
+  if (!mixer_.thin_gates()) return;
+  LinearOp op;
+  const std::int64_t decays = mixer_.heads * mixer_.key_dim / z_.tensor, gates = mixer_.values() / z_.tensor;
+  op.products = {w_.product("decays up", decays, mixer_.value_dim), w_.product("gates up", gates, mixer_.value_dim)};
+  if (z_.tensor > 1) {
+    op.input = InputExchange{Exchange::copy,
+                             z_.of_token(2 * mixer_.value_dim),
+                             e_,
+                             CommOverlap::none,
+                             w_.style().linear.async_tensor_backward,
+                             "",
+                             "",
+                             "thin gate gradients, backward",
+                             w_.out_group()};
+  }
+  w_.add(std::move(op));
+}
+
+/// Rates and decays in fp32, and where there is no convolution the activation of queries, keys and values.
+void StateHalf::prepare() {
+  if (mixer_.kind == ScanKind::gated_delta || mixer_.kind == ScanKind::kda) {
+    const double decays = of(mixer_.thin_gates() ? mixer_.heads * mixer_.key_dim : mixer_.rates());
+    w_.backward("decays backward", Streaming::copy, decays, kSingle + 2 * e_);
+    w_.forward("decays", Streaming::copy, decays, kSingle + e_);
+  }
+  if (mixer_.conv > 0) return;
+  const double made = of(mixer_.values() + 2 * mixer_.keys());
+  w_.backward("silu backward", Streaming::gelu_backward, made, 3 * e_);
+  w_.forward("silu", Streaming::gelu, made, 2 * e_);
+}
+
+/// One kernel reads what the scan made and the gate (mamba_ssm's RMSNormGated, fla's FusedRMSNormGated).
+void StateHalf::gate_output() {
+  const double values = of(mixer_.values());
+  const bool normed = mixer_.normed;
+  w_.backward(normed ? "gated norm backward" : "gate backward",
+              normed ? Streaming::layer_norm_backward : Streaming::gelu_backward, values, 5 * e_);
+  w_.forward(normed ? "gated norm" : "gate", normed ? Streaming::layer_norm : Streaming::gelu, values,
+             3 * e_ + w_.fused_cast());
+}
+
+void StateHalf::mix() {
+  w_.column(products(), w_.enter());
+  w_.views(0.5, Direction::forward);
+  w_.views(0.5, Direction::backward);
+  w_.cast_gradient(of(mixer_.made()));
+  open_gates();
+  prepare();
+  ScanOp op;
+  calibration::Scan& scan = op.scan;
+  scan.kind = mixer_.kind;
+  scan.dtype = w_.computation().precision.activations;
+  scan.batch = w_.split().micro_batch;
+  scan.positions = w_.model().seq;
+  scan.heads = mixer_.heads / z_.tensor;
+  scan.key_heads = mixer_.key_heads / z_.tensor;
+  scan.key_dim = mixer_.key_dim;
+  scan.value_dim = mixer_.value_dim;
+  scan.chunk = mixer_.chunk;
+  op.channels = mixer_.channels() / z_.tensor;
+  op.taps = mixer_.conv;
+  w_.add(op);
+  gate_output();
+  w_.cast(of(mixer_.values()), "cast mixer output", Direction::forward);
+  w_.row("mixer out", mixer_.values() / z_.tensor);
+  w_.leave();
+}
+
+void StateHalf::write() {
+  w_.norm("layer norm", "layer norm backward", true, products().size());
+  w_.cast_input();
+  mix();
+  w_.bias_dropout_residual();
+}
+
+void StateHalf::keep(Layer& layer, Reads reads) const {
+  const double values = of(mixer_.values()), keys = of(mixer_.keys()), outside = z_.outside;
+  if (reads == Reads::own_norm) {
+    const bool again = w_.computation().again(&RecomputedParts::norms);
+    const double linear = w_.style().linear.keeps_gathered_inputs ? z_.hidden : outside;
+    layer.kept.push_back({"norm input", outside, e_, kAttention, KeptAs::input});
+    layer.kept.push_back(
+        {"linear input", linear, kept_input(w_), kAttention, again ? KeptAs::recomputed : KeptAs::tensor, true});
+    layer.kept.push_back({"dropout mask", outside, w_.style().dropout ? 1.0 : 0.0, kAttention});
+    if (w_.model().post_norm) layer.kept.push_back({"post norm input", outside, e_, kAttention});
+    layer.working.push_back({"residual gradients", 2 * outside, e_, kAttention});
+  }
+  layer.kept.push_back({"what the mixer's product made", of(mixer_.made()), e_, kAttention});
+  if (mixer_.kind != ScanKind::mamba2)
+    layer.kept.push_back({"queries, keys and values of the scan", values + 2 * keys, e_, kAttention});
+  if (mixer_.kind == ScanKind::gated_delta || mixer_.kind == ScanKind::kda) {
+    const double decays = of(mixer_.thin_gates() ? mixer_.heads * mixer_.key_dim : mixer_.heads);
+    layer.kept.push_back({"decays and rates", decays + of(mixer_.heads), kSingle, kAttention});
+    layer.kept.push_back({"triangles of chunks", of(mixer_.heads * mixer_.chunk), e_, kAttention});
+  }
+  if (mixer_.thin_gates()) {
+    layer.kept.push_back({"thin gates", z_.of_token(2 * mixer_.value_dim), e_, kAttention});
+    layer.kept.push_back({"decays and gates as made", of(mixer_.heads * mixer_.key_dim) + values, e_, kAttention});
+  }
+  layer.kept.push_back({"scan output", values, e_, kAttention});
+  layer.kept.push_back({"mixer output", values, kept_input(w_), kAttention, KeptAs::tensor, true});
+  layer.working.push_back({"gradients of what the product made", of(mixer_.made()), e_, kAttention});
+  layer.working.push_back({"gradients of the scan's output and gate", 2 * values, e_, kAttention});
+  const double states = values * real(mixer_.key_dim) / real(mixer_.chunk);
+  const bool single = mixer_.kind == ScanKind::mamba2;
+  layer.working.push_back({"states of chunks and their gradients", 2 * states, single ? kSingle : e_, kAttention});
+  layer.between.push_back({"mixer's linear inputs", outside + values, kept_input(w_)});
+  layer.between.push_back({"mixer's linear output gradients", outside + of(mixer_.made()), kept_input(w_)});
+}
+
+void StateHalf::weigh(Layer& layer, Reads reads) const {
+  const double t = z_.parts(), h = real(z_.width), heads = real(mixer_.heads) / t;
+  const double values = real(mixer_.values()) / t, decays = heads * real(mixer_.key_dim);
+  const double inside = real(mixer_.value_dim);
+  layer.weights.push_back({"mixer in", real(mixer_.made()) / t * h, h});
+  if (mixer_.thin_gates()) {
+    layer.weights.push_back({"thin gates down", 2 * inside * h, h});
+    layer.weights.push_back({"decays up", decays * inside, inside});
+    layer.weights.push_back({"gates up", values * inside, inside});
+  }
+  const bool mamba = mixer_.kind == ScanKind::mamba2;
+  if (mixer_.conv > 0)
+    layer.weights.push_back({"convolution", real(mixer_.channels()) / t * (real(mixer_.conv) + (mamba ? 1 : 0))});
+  if (mixer_.kind != ScanKind::lightning) {
+    // Decays of heads and biases of their steps; Mamba-2 also passes each head's input on by a factor.
+    const double steps = mixer_.thin_gates() ? decays : heads;
+    layer.weights.push_back({"decays", heads + steps + (mamba ? heads : 0)});
+  }
+  const bool of_a_head = mixer_.kind == ScanKind::gated_delta || mixer_.kind == ScanKind::kda;
+  if (mixer_.normed) layer.weights.push_back({"gated norm", of_a_head ? inside : values});
+  layer.weights.push_back({"mixer out", values * h, values});
+  if (reads == Reads::own_norm) {
+    const double norms = real(w_.model().norm_parameters()) * (w_.model().post_norm ? 2 : 1);
+    layer.weights.push_back({"mixer norms", norms / real(z_.tensor_in)});
+    layer.weights.back().tensors = static_cast<std::int32_t>(norms / real(w_.model().hidden));
+  }
+}
+
+}  // namespace orrery::workloads

@@ -1,0 +1,34 @@
+// A mixer with a state as the half of a block, on one rank: products around a scan (scan_op.h), cut by heads over the
+// tensor group as Megatron-Core cuts them (megatron/core/ssm/mamba_mixer.py, gated_delta_net.py).
+#pragma once
+
+#include "workloads/model/halves.h"
+
+namespace orrery::workloads {
+
+class StateHalf {
+ public:
+  StateHalf(LayerWriter& writer, const StateMixer& mixer);
+
+  /// All of it, from norm to residual sum.
+  void write();
+  /// Between norm and residual sum.
+  void mix();
+  /// `reads`: whose norm, and with it whose input and dropout, it has.
+  void keep(Layer& layer, Reads reads) const;
+  void weigh(Layer& layer, Reads reads) const;
+  std::vector<MatMul> products() const;
+
+ private:
+  double of(std::int64_t whole_width) const { return z_.shared(whole_width); }
+  void open_gates();
+  void prepare();
+  void gate_output();
+
+  LayerWriter& w_;
+  const StateMixer& mixer_;
+  const Sizes& z_;
+  double e_;  // bytes of an activation
+};
+
+}  // namespace orrery::workloads
