@@ -123,7 +123,11 @@ ServingEngine ServingEngine::load(const Settings& document) {
   const Settings* habits = document.find("kernels");
   engine.habits = {InputCasts::found_scales, habit_at<Norms>(habits, "norms", "own_kernels", "fused"),
                    habit_at<SharedExperts>(habits, "shared_experts", "in_line", "beside"),
-                   habit_at<ExpertKernels>(habits, "experts", "grouped", "least_latency")};
+                   habit_at<ExpertKernels>(habits, "experts", "grouped", "least_latency"),
+                   habit_at<MicroBatches>(habits, "micro_batches", "one", "overlapped")};
+  const std::vector<std::string> shown{"prefill", "transfer", "decode"};
+  const std::string first = document.get_choice("first_token", "transfer", shown);
+  engine.first_token = static_cast<FirstShown>(std::find(shown.begin(), shown.end(), first) - shown.begin());
   if (habits != nullptr) {
     const std::vector<std::string> casts{"found_scales", "known_scales", "fused"};
     const std::string name = habits->get_choice("casts", casts.front(), casts);
@@ -183,6 +187,20 @@ std::vector<sim::Key> host_and_memory_keys() {
        "grouped",
        {"grouped", "least_latency"},
        "Which of TensorRT-LLM's kernels run experts where attention is not data-parallel."},
+      {"kernels.micro_batches",
+       "choice",
+       "",
+       "one",
+       {"one", "overlapped"},
+       "overlapped: where experts lie on many ranks, half of a batch computes while rows of the other half travel."},
+      {"first_token",
+       "choice",
+       "",
+       "transfer",
+       {"prefill", "transfer", "decode"},
+       "Where prompts are computed apart: when the first token is shown, behind the prompt, when its cache has "
+       "arrived, "
+       "or computed where the answer is."},
       {"host.overlap", "choice", "", "none", overlap_names(),
        "schedule: the next iteration is prepared while the device runs this one."},
       {"host.plans",

@@ -26,6 +26,12 @@ enum class Norms : std::uint8_t { own_kernels, fused };
 /// Shared experts: one after the other with the routed ones, or beside them on a second stream where an iteration is
 /// captured.
 enum class SharedExperts : std::uint8_t { in_line, beside };
+/// An iteration with experts on many ranks: all at once, or as two halves of its batch, of which one computes while
+/// rows of the other are on their way.
+enum class MicroBatches : std::uint8_t { one, overlapped };
+/// Prompts and answers on replicas of their own: when the first token is shown. As soon as the prompt is computed; when
+/// its cache has arrived where the answer is written; or when it is computed there, from the prompt's last token.
+enum class FirstShown : std::uint8_t { prefill, transfer, decode };
 
 struct ServingEngine {
   std::string name, provenance;
@@ -59,7 +65,9 @@ struct ServingEngine {
     Norms norms = Norms::own_kernels;
     SharedExperts shared = SharedExperts::in_line;
     ExpertKernels experts = ExpertKernels::grouped;  // where attention is not data-parallel
+    MicroBatches batches = MicroBatches::one;
   } habits;
+  FirstShown first_token = FirstShown::transfer;
   /// Of memory, beside weights and what one iteration keeps.
   struct Reserve {
     double context = 0;         // bytes: the driver's context, libraries, workspaces

@@ -52,8 +52,7 @@ void load_served_precision(const Settings& document, ServingScenario& s) {
   precision.kv_bytes = cache != nullptr && cache->as_choice({"bf16", "fp8"}) == "fp8" ? 1 : 2;
 }
 
-void check_layout(const Settings& pool, const ServingScenario& s) {
-  const workloads::ServedLayout& layout = s.replica.layout;
+void check_layout(const Settings& pool, const ServingScenario& s, const workloads::ServedLayout& layout) {
   const workloads::Model& model = s.replica.model;
   const auto refuse = [&](const char* key, const std::string& message) {
     fail_at(pool, fmt::format("parallelism.{}", key), message);
@@ -79,30 +78,30 @@ void check_layout(const Settings& pool, const ServingScenario& s) {
            fmt::format("got {}, expected at most the model's {} experts", layout.expert, model.experts.count));
 }
 
-void load_pool_layout(const Settings& pool, ServingScenario& s) {
+/// `apart`: of two pools, each of which says how many replicas it has.
+void load_pool_layout(const Settings& pool, ServingScenario& s, ServedPool& p, bool apart) {
   const Settings* section = given(&pool, "parallelism");
-  workloads::ServedLayout& layout = s.replica.layout;
+  workloads::ServedLayout& layout = p.replica.layout;
   layout.tensor = integer(section, "tensor", 1);
   layout.pipeline = integer(section, "pipeline", 1);
   layout.expert = integer(section, "expert", 1);
   layout.attention_data = integer(section, "attention_data", 1);
-  check_layout(pool, s);
+  layout.redundant_experts = integer(&pool, "redundant_experts", 0);
+  check_layout(pool, s, layout);
   const std::int64_t each = layout.gpus();
   if (each > s.machine.gpus)
     fail_at(pool, "parallelism", fmt::format("takes {} GPUs a replica, but the cluster has {}", each, s.machine.gpus));
-  s.replicas = integer(&pool, "replicas", s.machine.gpus / each);
+  p.replicas = integer(&pool, "replicas", apart ? 1 : s.machine.gpus / each);
   if (given(&pool, "replicas") == nullptr)
-    assumed(s, "serving.pools[].replicas", std::to_string(s.replicas), "as many as the cluster's GPUs make");
-  if (s.replicas * each > s.machine.gpus)
+    assumed(s, "serving.pools[].replicas", std::to_string(p.replicas),
+            apart ? "one of each role" : "as many as the cluster's GPUs make");
+  if (p.replicas * each > s.machine.gpus)
     fail_at(pool, "replicas",
-            fmt::format("got {} of {} GPUs, but the cluster has {} GPUs", s.replicas, each, s.machine.gpus));
-  if (s.replicas * each < s.machine.gpus)
-    s.assumptions.push_back(
-        fmt::format("{} of the cluster's {} GPUs serve nobody.", s.machine.gpus - s.replicas * each, s.machine.gpus));
+            fmt::format("got {} of {} GPUs, but the cluster has {} GPUs", p.replicas, each, s.machine.gpus));
 }
 
-void load_limits(const Settings& pool, ServingScenario& s) {
-  const calibration::ServingEngine& engine = s.replica.engine;
+void load_limits(const Settings& pool, ServingScenario& s, ServedPool& p) {
+  const calibration::ServingEngine& engine = p.replica.engine;
   const auto& defaults = engine.defaults;
   const bool excepted = !defaults.large_except.empty() && s.machine.device.name().starts_with(defaults.large_except);
   const bool large = defaults.large_memory > 0 && !excepted &&
@@ -113,43 +112,115 @@ void load_limits(const Settings& pool, ServingScenario& s) {
             fmt::format("the default of {}", engine.name));
     return fallback;
   };
-  s.limits.max_sequences = taken("max_sequences", large ? defaults.large_max_sequences : defaults.max_sequences);
-  s.limits.max_batched_tokens =
+  p.limits.max_sequences = taken("max_sequences", large ? defaults.large_max_sequences : defaults.max_sequences);
+  p.limits.max_batched_tokens =
       taken("max_batched_tokens", large ? defaults.large_max_batched_tokens : defaults.max_batched_tokens);
-  s.limits.block_tokens = integer(&pool, "block_tokens", defaults.block_tokens);
-  s.limits.memory_utilization = number(&pool, "memory_utilization", defaults.memory_utilization);
-  s.chunked_prefill = boolean(&pool, "chunked_prefill", defaults.chunked_prefill);
-  s.prefix_caching = boolean(&pool, "prefix_caching", defaults.prefix_caching);
-  if (s.limits.max_batched_tokens < s.limits.max_sequences) {
+  p.limits.block_tokens = integer(&pool, "block_tokens", defaults.block_tokens);
+  p.limits.memory_utilization = number(&pool, "memory_utilization", defaults.memory_utilization);
+  p.chunked_prefill = boolean(&pool, "chunked_prefill", defaults.chunked_prefill);
+  p.prefix_caching = boolean(&pool, "prefix_caching", defaults.prefix_caching);
+  if (p.limits.max_batched_tokens < p.limits.max_sequences) {
     if (given(&pool, "max_sequences") == nullptr)
-      s.limits.max_sequences = s.limits.max_batched_tokens;  // nobody asked for more
+      p.limits.max_sequences = p.limits.max_batched_tokens;  // nobody asked for more
     else
       fail_at(pool, "max_batched_tokens",
               fmt::format("got {}, expected at least max_sequences = {}: every sequence has a token an iteration",
-                          s.limits.max_batched_tokens, s.limits.max_sequences));
+                          p.limits.max_batched_tokens, p.limits.max_sequences));
   }
-  s.batching = serving::find_batching(text(&pool, "batching", engine.batching));
-  if (s.batching == nullptr) given(&pool, "batching")->as_choice(serving::batching_names());
+  p.batching = serving::find_batching(text(&pool, "batching", engine.batching));
+  if (p.batching == nullptr) given(&pool, "batching")->as_choice(serving::batching_names());
+}
+
+/// Drafts: tokens that a further layer proposes, and how many of them are taken in the mean.
+void load_speculation(const Settings& pool, ServedPool& p) {
+  const Settings* section = given(&pool, "speculative");
+  if (section == nullptr) return;
+  if (!section->is_mapping()) section->expected("a mapping, as in {method: mtp, tokens: 1, accepted: 0.8}");
+  section->get_choice("method", "mtp", {"mtp"});
+  p.replica.speculation.tokens = integer(section, "tokens", 1);
+  p.replica.speculation.accepted = required(*section, "accepted").as_number(0, 100);
+  if (p.replica.speculation.accepted > static_cast<double>(p.replica.speculation.tokens))
+    fail_at(pool, "speculative.accepted",
+            fmt::format("got {:g}, expected at most the {} tokens that are drafted", p.replica.speculation.accepted,
+                        p.replica.speculation.tokens));
+}
+
+/// Two pools: what hands the cache over between them.
+void load_transfer(const Settings& section, ServingScenario& s) {
+  const Settings* transfer = given(&section, "kv_transfer");
+  if (!s.answers) {
+    if (transfer != nullptr)
+      transfer->fail("is between two pools, expected one of role prefill and one of role decode");
+    return;
+  }
+  s.transfer.first_token = static_cast<serving::FirstToken>(s.replica.engine.first_token);
+  if (transfer == nullptr) {
+    assumed(s, "serving.kv_transfer", "a prompt's cache flows once it is computed", "at the network's rate");
+    return;
+  }
+  if (transfer->get_choice("mode", "whole", {"whole", "layer_by_layer"}) == "layer_by_layer")
+    s.transfer.handing = serving::Handing::layer_by_layer;
+  s.transfer.latency_s = sim::to_seconds(transfer->get_duration("latency", sim::Duration{}));
+  if (const Settings* first = given(transfer, "first_token"); first != nullptr) {
+    const std::string name = first->as_choice({"prefill", "transfer", "decode"});
+    s.transfer.first_token = name == "prefill"  ? serving::FirstToken::prefill
+                             : name == "decode" ? serving::FirstToken::decode
+                                                : serving::FirstToken::transfer;
+  }
+}
+
+void load_one_pool(const Settings& pool, ServingScenario& s, ServedPool& p, bool apart) {
+  if (!pool.is_mapping()) pool.expected("a pool: a mapping of keys");
+  load_pool_layout(pool, s, p, apart);
+  load_limits(pool, s, p);
+  load_speculation(pool, p);
+}
+
+/// The pools by their roles: the one of prompts first.
+void load_pools(const Settings& section, ServingScenario& s) {
+  const Settings* pools = given(&section, "pools");
+  const Settings alone = Settings::mapping(section.place(), "serving.pools[0]");
+  if (pools != nullptr && (!pools->is_sequence() || pools->items().empty())) pools->expected("a list of pools");
+  const auto role_of = [](const Settings& pool) {
+    if (!pool.is_mapping()) pool.expected("a pool: a mapping of keys");
+    const Settings* role = given(&pool, "role");
+    return role != nullptr ? role->as_choice({"both", "prefill", "decode"}) : std::string("both");
+  };
+  if (pools == nullptr || pools->items().size() == 1) {
+    const Settings& pool = pools != nullptr ? pools->items()[0] : alone;
+    if (const std::string role = role_of(pool); role != "both")
+      pool.at("role").fail(fmt::format("got {} alone, expected both, or a second pool of the other role", role));
+    s.pool = text(&pool, "name", "all");
+    load_one_pool(pool, s, s, false);
+  } else {
+    if (pools->items().size() > 2) pools->items()[2].fail("is a third pool, expected one of prefill and one of decode");
+    const Settings *first = &pools->items()[0], *second = &pools->items()[1];
+    if (role_of(*first) == "decode") std::swap(first, second);
+    if (role_of(*first) != "prefill" || role_of(*second) != "decode")
+      second->fail(fmt::format("is of the role {} beside one of {}, expected one of prefill and one of decode",
+                               role_of(*second), role_of(*first)));
+    s.answers = static_cast<const ServedPool&>(s);
+    s.pool = text(first, "name", "prefill");
+    s.answers->pool = text(second, "name", "decode");
+    load_one_pool(*first, s, s, true);
+    load_one_pool(*second, s, *s.answers, true);
+    if (s.limits.block_tokens != s.answers->limits.block_tokens && s.answers->prefix_caching)
+      s.answers->prefix_caching = false;  // nothing is looked for there
+  }
+  const std::int64_t used = s.all_gpus();
+  if (used > s.machine.gpus)
+    pools->items()[1].fail(
+        fmt::format("makes {} GPUs with the other pool, but the cluster has {}", used, s.machine.gpus));
+  if (used < s.machine.gpus)
+    s.assumptions.push_back(
+        fmt::format("{} of the cluster's {} GPUs serve nobody.", s.machine.gpus - used, s.machine.gpus));
 }
 
 void load_pool(const Settings& document, ServingScenario& s) {
   const Settings& section = document.at("serving");
   if (!section.is_mapping()) section.expected("a mapping, as in {pools: [{parallelism: {tensor: 4}}]}");
-  const Settings* pools = given(&section, "pools");
-  Settings alone = Settings::mapping(section.place(), "serving.pools[0]");
-  if (pools != nullptr) {
-    if (!pools->is_sequence() || pools->items().empty()) pools->expected("a list of pools");
-    if (pools->items().size() > 1)
-      pools->items()[1].fail("is a second pool; expected one: prompts and answers apart are not simulated yet");
-    if (!pools->items()[0].is_mapping()) pools->items()[0].expected("a pool: a mapping of keys");
-  }
-  const Settings& pool = pools != nullptr ? pools->items()[0] : alone;
-  s.pool = text(&pool, "name", "all");
-  if (const Settings* role = given(&pool, "role");
-      role != nullptr && role->as_choice({"both", "prefill", "decode"}) != "both")
-    role->fail(fmt::format("got {}, expected both: prompts and answers apart are not simulated yet", role->text()));
-  load_pool_layout(pool, s);
-  load_limits(pool, s);
+  load_pools(section, s);
+  load_transfer(section, s);
   const std::string router =
       section.get_choice("router", "round_robin", {"round_robin", "least_loaded", "prefix_aware"});
   for (const auto r : {serving::Router::round_robin, serving::Router::least_loaded, serving::Router::prefix_aware}) {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "sim/settings.h"
-#include "workloads/runs/serving/serve.h"
+#include "workloads/runs/serving/apart.h"
 #include "workloads/runs/serving/traffic.h"
 #include "workloads/step/job.h"
 #include "workloads/step/serving_memory.h"
@@ -26,16 +26,29 @@ struct ServedWorkload {
   std::int64_t sequences = 1, tokens = 1, cached = 0;  // of each its fresh tokens, and those in the cache
 };
 
-struct ServingScenario {
-  std::string id, description;
-  workloads::Machine machine;
-  workloads::PowerTerms power;
+/// Replicas that are alike, and what their engine may hold.
+struct ServedPool {
+  std::string pool = "all";  // its name
+  std::int64_t replicas = 1;
   workloads::ServedReplica replica;
   workloads::ServingLimits limits;
   bool chunked_prefill = true, prefix_caching = true;
   const serving::Batching* batching = nullptr;
-  std::string pool = "all";
-  std::int64_t replicas = 1;
+  std::int64_t gpus() const { return replicas * replica.layout.gpus(); }
+};
+
+/// Its own pool computes prompts, and writes answers where no other does.
+struct ServingScenario : ServedPool {
+  std::string id, description;
+  workloads::Machine machine;
+  workloads::PowerTerms power;
+  std::optional<ServedPool> answers;  // prompts and answers apart: who writes these
+  struct Transfer {
+    serving::Handing handing = serving::Handing::whole;
+    double latency_s = 0;
+    serving::FirstToken first_token = serving::FirstToken::transfer;
+  } transfer;
+  std::int64_t all_gpus() const { return gpus() + (answers ? answers->gpus() : 0); }
   serving::Router router = serving::Router::round_robin;
   Slo slo;
   double price_per_gpu_hour_usd = 0;

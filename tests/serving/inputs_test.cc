@@ -79,6 +79,8 @@ TEST_CASE("every key of serving and traffic moves what comes out", "[serving]") 
                                                                {"block_tokens", "block_tokens: 32"},
                                                                {"memory_utilization", "memory_utilization: 0.8"},
                                                                {"prefix_caching", "prefix_caching: false"},
+                                                               {"redundant_experts", "redundant_experts: 8"},
+                                                               {"speculative", "speculative: {accepted: 0.5}"},
                                                                {"batching", "batching: sglang"}};
   std::set<std::string> walked{"serving", "serving.pools", "traffic", "serving.pools[].parallelism"};
   const std::string open = answer(std::string(kBase) + kOpen, {});
@@ -144,7 +146,18 @@ TEST_CASE("every key of serving and traffic moves what comes out", "[serving]") 
           answer(std::string(kBase) + kOpen, {"serving.slo={ttft: 1 s, tpot: 1 s, percentile: 99}"}));
     walked.insert(std::string("serving.slo.") + key);
   }
-  // Read elsewhere: a trace's file by tools, the roles that are not there yet refused below.
+  for (const auto& [key, value] :
+       {std::pair("tokens", "{tokens: 2, accepted: 0.5}"), {"accepted", "{accepted: 0.6}"}}) {
+    INFO(key);
+    walked.insert(std::string("serving.pools[].speculative.") + key);
+    CHECK(answer(std::string(kBase) + kOpen, {pools + "speculative: " + value + "}]"}) !=
+          answer(std::string(kBase) + kOpen, {pools + "speculative: {accepted: 0.5}}]"}));
+  }
+  // Of two pools, below; of one value only.
+  for (const char* key : {"serving.kv_transfer", "serving.kv_transfer.mode", "serving.kv_transfer.latency",
+                          "serving.kv_transfer.first_token", "serving.pools[].speculative.method"})
+    walked.insert(key);
+  // Read elsewhere: a trace's file by tools, roles below.
   for (const char* key :
        {"traffic.trace", "traffic.time_scale", "traffic.burstiness", "traffic.prefix", "serving.pools[].role"})
     walked.insert(key);
@@ -155,6 +168,29 @@ TEST_CASE("every key of serving and traffic moves what comes out", "[serving]") 
     INFO(key.path);
     if (here) CHECK(walked.contains(key.path));
   }
+}
+
+TEST_CASE("two pools have each their layout and limits, and what hands the cache over", "[serving]") {
+  const std::string two =
+      "serving={pools: [{role: decode, parallelism: {tensor: 4}, max_sequences: 32}, {role: prefill, replicas: 2, "
+      "parallelism: {tensor: 2}}], kv_transfer: {mode: layer_by_layer, latency: 3 ms, first_token: prefill}}";
+  sim::Settings document = scenarios::parse_yaml(std::string(kBase) + kOpen, "t.yaml");
+  scenarios::apply_set(document, two);
+  const scenarios::ServingScenario s = scenarios::load_serving(document);
+  REQUIRE(s.answers);
+  CHECK(s.pool == "prefill");
+  CHECK(s.replica.layout.tensor == 2);
+  CHECK(s.replicas == 2);
+  CHECK(s.answers->replica.layout.tensor == 4);
+  CHECK(s.answers->limits.max_sequences == 32);
+  CHECK(s.answers->replicas == 1);
+  CHECK(s.all_gpus() == 8);
+  CHECK(s.transfer.handing == serving::Handing::layer_by_layer);
+  CHECK(s.transfer.latency_s == Approx(0.003));
+  CHECK(s.transfer.first_token == serving::FirstToken::prefill);
+  // Without a word of it as the engine does.
+  scenarios::apply_set(document, "serving.kv_transfer=null");
+  CHECK(scenarios::load_serving(document).transfer.first_token == serving::FirstToken::decode);
 }
 
 TEST_CASE("every key of an iteration that is looked at moves it; what is not given is the traffic's", "[serving]") {
@@ -195,7 +231,14 @@ TEST_CASE("what cannot be served is refused with its place and a reason", "[serv
   CHECK(has(refusal(kOpen, {"serving.pools=[{parallelism: {tensor: 3}}]"}),
             "expected a divisor of the model's 32 heads"));
   CHECK(has(refusal(kOpen, {"serving.pools=[{role: decode, parallelism: {tensor: 2}}]"}), "expected both"));
-  CHECK(has(refusal(kOpen, {"serving.pools=[{parallelism: {tensor: 2}}, {parallelism: {tensor: 2}}]"}), "second pool"));
+  CHECK(has(refusal(kOpen, {"serving.pools=[{parallelism: {tensor: 2}}, {parallelism: {tensor: 2}}]"}),
+            "expected one of prefill and one of decode"));
+  CHECK(has(refusal(kOpen, {"serving.pools=[{role: prefill, replicas: 3, parallelism: {tensor: 2}}, {role: decode, "
+                            "parallelism: {tensor: 4}}]"}),
+            "makes 10 GPUs with the other pool"));
+  CHECK(has(refusal(kOpen, {"serving.kv_transfer={mode: whole}"}), "is between two pools"));
+  CHECK(has(refusal(kOpen, {"serving.pools=[{parallelism: {tensor: 2}, speculative: {tokens: 1, accepted: 2}}]"}),
+            "at most the 1 tokens"));
   CHECK(has(refusal(kOpen, {"serving.pools=[{parallelism: {tensor: 2}, replicas: 5}]"}), "the cluster has 8 GPUs"));
   CHECK(has(refusal(kOpen, {"traffic.rate=ten"}), "as in 10/s"));
   CHECK(has(refusal(kOpen, {"traffic.concurrency=3"}), "exactly one of trace, rate and concurrency"));

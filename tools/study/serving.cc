@@ -32,15 +32,25 @@ std::string served_layout_text(const workloads::ServedLayout& layout) {
   if (layout.pipeline > 1) text += fmt::format(" PP {}", layout.pipeline);
   if (layout.attention_data > 1) text += fmt::format(" attention-DP {}", layout.attention_data);
   if (layout.expert > 1) text += fmt::format(" EP {}", layout.expert);
+  if (layout.redundant_experts > 0) text += fmt::format(" with {} experts twice", layout.redundant_experts);
   return text;
+}
+
+std::string_view role_of(const ServingStudy& study, const PoolStudy& pool) {
+  if (!study.apart) return "both";
+  return &pool == &study.pools.front() ? "prefill" : "decode";
 }
 
 std::string what_text(const ServingStudy& study) {
   const scenarios::ServingScenario& s = study.scenario;
-  return fmt::format("{} on {} x {}, {}, {} replica{} of {}, weights {}, cache {}", s.replica.model.name, study.gpus(),
-                     s.machine.device.name(), s.replica.engine.name, s.replicas, s.replicas == 1 ? "" : "s",
-                     served_layout_text(s.replica.layout), name_of(s.replica.precision.weights),
-                     s.replica.precision.kv_bytes == 1 ? "fp8" : "bf16");
+  std::vector<std::string> pools;
+  for (const PoolStudy& pool : study.pools)
+    pools.push_back(fmt::format("{} replica{} of {}{}", pool.pool.replicas, pool.pool.replicas == 1 ? "" : "s",
+                                served_layout_text(pool.pool.replica.layout),
+                                study.apart ? fmt::format(" for {}", role_of(study, pool)) : ""));
+  return fmt::format("{} on {} x {}, {}, {}, weights {}, cache {}", s.replica.model.name, study.gpus(),
+                     s.machine.device.name(), s.replica.engine.name, fmt::join(pools, " and "),
+                     name_of(s.replica.precision.weights), s.replica.precision.kv_bytes == 1 ? "fp8" : "bf16");
 }
 
 std::string traffic_text(const ServingStudy& study) {
@@ -93,7 +103,10 @@ std::vector<std::pair<std::string, double>> gpu_parts(const ServingStudy& study)
 }
 
 std::vector<std::pair<std::string, double>> request_parts(const ServingStudy& study) {
-  return {{"queue", study.queue_s}, {"prefill", study.prefill_s}, {"decode", study.decode_s}};
+  std::vector<std::pair<std::string, double>> parts{{"queue", study.queue_s}, {"prefill", study.prefill_s}};
+  if (study.apart) parts.emplace_back("transfer", study.transfer_s);
+  parts.emplace_back("decode", study.decode_s);
+  return parts;
 }
 
 /// Dollars of a million tokens. A prompt's token and an answer's are priced by the GPU time that each kind takes: of an
@@ -103,6 +116,10 @@ struct TokenPrices {
 };
 TokenPrices prices_of(const ServingStudy& study) {
   double prompts = 0, answers = 0;
+  if (study.apart) {  // each pool's GPUs are there for its own tokens
+    prompts = static_cast<double>(study.pools.front().pool.gpus());
+    answers = static_cast<double>(study.pools.back().pool.gpus());
+  }
   for (const serving::Work& work : study.outcome.decode) answers += seconds_of(work.time);
   double decode_step = 0, steps = 0;
   for (const serving::Work& work : study.outcome.decode) {
@@ -143,6 +160,12 @@ double energy_per_token(const ServingStudy& study) {
              : 0;
 }
 
+/// Bytes of all receiving ranks.
+double handed_bytes(const ServingStudy& study) {
+  const workloads::ServedLayout& layout = study.pools.back().pool.replica.layout;
+  return study.apart->bytes * static_cast<double>(layout.tensor * layout.pipeline);
+}
+
 std::vector<std::string> said_of(const ServingStudy& study) {
   std::vector<std::string> all = study.scenario.assumptions;
   all.push_back(fmt::format("Kernels: {}.", study.kernels));
@@ -153,10 +176,22 @@ std::vector<std::string> said_of(const ServingStudy& study) {
   return all;
 }
 
+void write_pools(std::ostream& out, const ServingStudy& study) {
+  out << "\nPools\n";
+  TextTable table(
+      {{"", Align::left}, {"role", Align::left}, {"layout", Align::left}, {"replicas"}, {"GPUs"}, {"busy"}});
+  for (const PoolStudy& pool : study.pools)
+    table.add_row({pool.pool.pool, std::string(role_of(study, pool)), served_layout_text(pool.pool.replica.layout),
+                   std::to_string(pool.pool.replicas), std::to_string(pool.pool.gpus()), share_text(1 - pool.idle)});
+  table.write(out);
+  out << fmt::format("  {} GB of keys and values handed over, {} s each from the prompt's end to the other pool\n",
+                     number_text(handed_bytes(study) / 1e9), number_text(study.transfer_s));
+}
+
 void write_memory(std::ostream& out, const ServingStudy& study) {
   const workloads::ServingMemory& memory = study.memory;
-  out << fmt::format("\nMemory of a GPU: {:.1f} of {:.1f} GB; weights {:.1f}, beside them {:.1f}, cache {:.1f}\n",
-                     memory.given / 1e9, memory.total / 1e9, memory.weights / 1e9,
+  out << fmt::format("\nMemory of a GPU{}: {:.1f} of {:.1f} GB; weights {:.1f}, beside them {:.1f}, cache {:.1f}\n",
+                     study.apart ? " that writes" : "", memory.given / 1e9, memory.total / 1e9, memory.weights / 1e9,
                      (memory.held() - memory.weights) / 1e9, memory.cache / 1e9);
   out << fmt::format(
       "  {} blocks of {} tokens a replica; {} used in the mean, {} at most; found in it: {} of prompts; "
@@ -190,6 +225,7 @@ void write_serving(std::ostream& out, const ServingStudy& study) {
                        s.slo.tpot_s > 0 ? fmt::format(" TPOT {}", time_text(s.slo.tpot_s)) : "", s.slo.percentile,
                        share_text(share));
   }
+  if (study.apart) write_pools(out, study);
   write_memory(out, study);
   write_parts(out, "Where a request's time goes (mean)", request_parts(study),
               study.queue_s + study.prefill_s + study.decode_s, true);
@@ -244,7 +280,7 @@ ordered_json serving_json(const ServingStudy& study) {
       {"preemptions", study.outcome.preemptions}};
   json["time_s"] = ordered_json::object();
   for (const auto& [name, value] : request_parts(study)) json["time_s"][name] = value;
-  json["time_s"]["transfer"] = 0.0;
+  if (!study.apart) json["time_s"]["transfer"] = 0.0;
   json["gpu_time_pct"] = ordered_json::object();
   for (const auto& [name, value] : gpu_parts(study)) json["gpu_time_pct"][name] = 100 * value;
   const double energy = energy_per_token(study);
@@ -258,6 +294,16 @@ ordered_json serving_json(const ServingStudy& study) {
                     {"other_bytes", study.memory.held() - study.memory.weights},
                     {"given_bytes", study.memory.given}};
   json["iterations"] = study.iterations;
+  json["pools"] = ordered_json::array();
+  for (const PoolStudy& pool : study.pools)
+    json["pools"].push_back({{"name", pool.pool.pool},
+                             {"role", role_of(study, pool)},
+                             {"replicas", pool.pool.replicas},
+                             {"gpus", pool.pool.gpus()},
+                             {"busy_pct", 100 * (1 - pool.idle)},
+                             {"iterations", pool.iterations},
+                             {"kv_blocks", pool.blocks}});
+  if (study.apart) json["kv_bytes_handed_over"] = handed_bytes(study);
   json["assumptions"] = said_of(study);
   return json;
 }

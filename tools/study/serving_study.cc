@@ -9,6 +9,7 @@
 #include "sim/error.h"
 #include "tools/study/trace_file.h"
 #include "workloads/step/energy.h"
+#include "workloads/step/handover_ways.h"
 
 namespace orrery::tools {
 
@@ -78,8 +79,15 @@ void count_requests(ServingStudy& study) {
     gaps += request.output - 1;
     gap_time += rest;
     study.queue_s += static_cast<double>(served.begun - served.arrival) / kPicoseconds;
-    study.prefill_s += static_cast<double>(served.first - served.begun) / kPicoseconds;
-    study.decode_s += rest;
+    if (study.apart) {
+      const serving::ApartOutcome::Handed& handed = study.apart->handed[i];
+      study.prefill_s += static_cast<double>(handed.computed - served.begun) / kPicoseconds;
+      study.transfer_s += static_cast<double>(handed.there - handed.computed) / kPicoseconds;
+      study.decode_s += static_cast<double>(served.last - handed.there) / kPicoseconds;
+    } else {
+      study.prefill_s += static_cast<double>(served.first - served.begun) / kPicoseconds;
+      study.decode_s += rest;
+    }
     from = std::min(from, served.arrival);
     until = std::max(until, served.last);
     const bool good = (slo.ttft_s == 0 || first <= slo.ttft_s) && (slo.tpot_s == 0 || each <= slo.tpot_s);
@@ -89,6 +97,7 @@ void count_requests(ServingStudy& study) {
   const auto n = static_cast<double>(study.completed);
   study.queue_s /= n;
   study.prefill_s /= n;
+  study.transfer_s /= n;
   study.decode_s /= n;
   study.duration_s = static_cast<double>(until - from) / kPicoseconds;
   study.ttft = latency_of(ttft);
@@ -100,38 +109,46 @@ void count_requests(ServingStudy& study) {
                between.quantile(0.95) / kPicoseconds, between.quantile(0.99) / kPicoseconds};
 }
 
-/// Energy of all nodes and shares of the GPUs' time, from sums over iterations that are alike.
-void count_gpus(ServingStudy& study, const workloads::IterationTimes& times) {
+/// Energy of a pool's nodes and shares of its GPUs' time, from sums over iterations that are alike.
+void count_pool(ServingStudy& study, std::size_t number, const workloads::IterationTimes& times) {
+  PoolStudy& pool = study.pools[number];
   workloads::IterationTimes::Traffic traffic;
-  for (const auto* list : {&study.outcome.decode, &study.outcome.mixed}) {
+  for (const auto* list : {&study.outcome_of(number).decode, &study.outcome_of(number).mixed}) {
     for (const serving::Work& work : *list) {
       if (!(work.iterations > 0)) continue;
-      study.iterations += work.iterations;
-      study.use += times.use_of(work);
+      pool.iterations += work.iterations;
+      pool.use += times.use_of(work);
       const auto one = times.traffic_of(work);
       traffic.flops += one.flops;
       traffic.bytes += one.bytes;
     }
   }
-  const double whole =
-      static_cast<double>(study.outcome.end) / kPicoseconds * static_cast<double>(study.scenario.replicas);
+  const double seconds = static_cast<double>(study.outcome.end) / kPicoseconds;
+  const double whole = seconds * static_cast<double>(pool.pool.replicas);
   if (!(whole > 0)) return;
-  const double busy = study.use.sum();
-  study.idle = std::max(0.0, 1 - busy / whole);
-  study.use = study.use * (1 / whole);
+  pool.idle = std::max(0.0, 1 - pool.use.sum() / whole);
+  pool.use = pool.use * (1 / whole);
   calibration::PowerModel power = study.scenario.power.at_temperature(study.scenario.machine.device.power());
   if (!power.known()) return;
-  const auto type = static_cast<std::size_t>(calibration::multiplied_as(study.scenario.replica.precision.weights));
+  const auto type = static_cast<std::size_t>(calibration::multiplied_as(pool.pool.replica.precision.weights));
   // Of each GPU: it stands all the time, is active while kernels run, and pays for operations and bytes.
-  const double running = (study.use.compute + study.use.memory + study.use.communication + study.use.padding) * whole;
+  const double running = (pool.use.compute + pool.use.memory + pool.use.communication + pool.use.padding) * whole;
   const double each = power.active * running + power.per_flop[type] * traffic.flops + power.per_byte * traffic.bytes;
-  const double per_replica = static_cast<double>(study.scenario.replica.layout.gpus());
-  const double gpus = static_cast<double>(study.gpus());
-  const double seconds = static_cast<double>(study.outcome.end) / kPicoseconds;
-  double joules = each * per_replica + power.standing * seconds * gpus;
+  const double gpus = static_cast<double>(pool.pool.gpus());
+  double joules = each * static_cast<double>(pool.pool.replica.layout.gpus()) + power.standing * seconds * gpus;
   // A limiter stretches what would draw more; serving is bound by memory, so that the energy stays what it is.
   joules = (joules + power.host * seconds * gpus) / power.conversion;
-  study.joules = joules * study.scenario.power.pue;
+  study.joules += joules * study.scenario.power.pue;
+}
+
+/// Over all pools, by their GPUs.
+void count_gpus(ServingStudy& study) {
+  for (const PoolStudy& pool : study.pools) {
+    const double share = static_cast<double>(pool.pool.gpus()) / static_cast<double>(study.gpus());
+    study.use += study.pools.size() == 1 ? pool.use : pool.use * share;
+    study.idle += study.pools.size() == 1 ? pool.idle : pool.idle * share;
+    study.iterations += pool.iterations;
+  }
 }
 
 std::string shortage(const workloads::ServingMemory& memory, const scenarios::ServingScenario& s) {
@@ -142,17 +159,99 @@ std::string shortage(const workloads::ServingMemory& memory, const scenarios::Se
       s.machine.device.name());
 }
 
+workloads::IterationTimes times_of(const scenarios::ServingScenario& scenario, const scenarios::ServedPool& pool) {
+  return {pool.replica, scenarios::kernels_of(scenario.machine.device, pool.replica.engine.kernels)};
+}
+
+PoolStudy pool_of(const scenarios::ServingScenario& scenario, const scenarios::ServedPool& pool,
+                  const workloads::IterationTimes& times) {
+  PoolStudy study;
+  study.pool = pool;
+  study.memory = workloads::serving_memory(pool.replica, times.pass(),
+                                           static_cast<double>(scenario.machine.device.memory().value()), pool.limits);
+  if (study.memory.blocks < 1) throw sim::UserError(shortage(study.memory, scenario));
+  // Micro-batches of all stages share a stage's cache.
+  study.blocks = study.memory.blocks * pool.replica.layout.attention_data;
+  return study;
+}
+
+serving::Limits limits_of(const PoolStudy& study, const scenarios::ServingScenario& scenario) {
+  const scenarios::ServedPool& pool = study.pool;
+  return {pool.limits.max_sequences * pool.replica.layout.attention_data,
+          pool.limits.max_batched_tokens * pool.replica.layout.attention_data,
+          study.blocks,
+          pool.limits.block_tokens,
+          pool.chunked_prefill,
+          pool.prefix_caching,
+          pool.batching,
+          static_cast<serving::Time>(pool.replica.engine.host.request * kPicoseconds),
+          pool.replica.engine.host.plans == calibration::Plans::ahead,
+          pool.replica.tokens_per_iteration(),
+          scenario.transfer.first_token};
+}
+
+/// Content of a trace that blocks of the cache do not divide is not looked for.
+void check_contents(ServingStudy& study, serving::Limits& limits) {
+  if (study.trace.different == 0 || study.trace.content_tokens % limits.block_tokens == 0) return;
+  limits.prefix_caching = false;
+  study.scenario.assumptions.push_back(
+      fmt::format("The trace's content is known in blocks of {} tokens, which blocks of {} do not divide: nothing is "
+                  "found in the cache.",
+                  study.trace.content_tokens, limits.block_tokens));
+}
+
+void run_apart(ServingStudy& study, workloads::IterationTimes& prompts, workloads::IterationTimes& answers,
+               const serving::Fleet& fleet) {
+  const scenarios::ServingScenario& scenario = study.scenario;
+  const workloads::HandoverWays::Pool from{scenario.replica.layout, scenario.replicas},
+      to{scenario.answers->replica.layout, scenario.answers->replicas};
+  const workloads::Site site{
+      scenario.machine.node, scenario.machine.fabric, scenario.machine.gpus, scenario.machine.gpus_per_node, {}};
+  workloads::HandoverWays ways(workloads::cluster_of(site), from, to);
+  serving::Apart apart{fleet, fleet, {}};
+  apart.decode.limits = limits_of(study.pools.back(), scenario);
+  apart.decode.limits.prefix_caching = false;
+  apart.decode.replicas = scenario.answers->replicas;
+  // A request has come to the first pool's front end; what it costs to hand it on is the transfer's latency.
+  apart.decode.limits.front = 0;
+  apart.handover = {&ways,
+                    workloads::cache_bytes_per_token(answers.pass()),
+                    scenario.transfer.handing,
+                    scenario.replica.model.layers,
+                    static_cast<serving::Time>(scenario.transfer.latency_s * kPicoseconds),
+                    from.layout.attention_data,
+                    to.layout.attention_data};
+  study.apart = serving::serve_apart(study.trace, apart, prompts, answers);
+  const serving::Outcome &first = study.apart->prefill, &second = study.apart->decode;
+  serving::Outcome& all = study.outcome;
+  all.requests = study.apart->requests;
+  all.between_tokens = second.between_tokens;
+  all.samples = second.samples;
+  all.end = std::max(first.end, second.end);
+  all.busy = first.busy + second.busy;
+  all.preemptions = first.preemptions + second.preemptions;
+  all.prompt_tokens = first.prompt_tokens;
+  all.found_tokens = first.found_tokens;
+  all.output_tokens = first.output_tokens + second.output_tokens;
+  all.block_time = second.block_time;
+  all.peak_blocks = second.peak_blocks;
+}
+
 }  // namespace
 
 ServingStudy study_serving(const scenarios::ServingScenario& scenario) {
   ServingStudy study;
   study.scenario = scenario;
-  workloads::IterationTimes times(scenario.replica,
-                                  scenarios::kernels_of(scenario.machine.device, scenario.replica.engine.kernels));
+  workloads::IterationTimes times = times_of(scenario, scenario);
+  std::optional<workloads::IterationTimes> answers;
   study.kernels = times.kernels().provenance();
-  study.memory = workloads::serving_memory(
-      scenario.replica, times.pass(), static_cast<double>(scenario.machine.device.memory().value()), scenario.limits);
-  if (study.memory.blocks < 1) throw sim::UserError(shortage(study.memory, scenario));
+  study.pools.push_back(pool_of(scenario, scenario, times));
+  if (scenario.answers) {
+    answers.emplace(times_of(scenario, *scenario.answers));
+    study.pools.push_back(pool_of(scenario, *scenario.answers, *answers));
+  }
+  study.memory = study.pools.back().memory;
+  study.blocks = study.pools.back().blocks;
   study.trace = scenario.trace_file.empty()
                     ? serving::trace_of(scenario.traffic, scenario.limits.block_tokens)
                     : read_trace(scenario.trace_file, scenario.time_scale, scenario.most_requests.value_or(0));
@@ -160,28 +259,17 @@ ServingStudy study_serving(const scenarios::ServingScenario& scenario) {
   serving::Fleet fleet;
   fleet.replicas = scenario.replicas;
   fleet.router = scenario.router;
-  // Micro-batches of all stages share a stage's cache.
-  study.blocks = study.memory.blocks * scenario.replica.layout.attention_data;
-  fleet.limits = {scenario.limits.max_sequences * scenario.replica.layout.attention_data,
-                  scenario.limits.max_batched_tokens * scenario.replica.layout.attention_data,
-                  study.blocks,
-                  scenario.limits.block_tokens,
-                  scenario.chunked_prefill,
-                  scenario.prefix_caching,
-                  scenario.batching,
-                  static_cast<serving::Time>(scenario.replica.engine.host.request * kPicoseconds),
-                  scenario.replica.engine.host.plans == calibration::Plans::ahead};
-  if (study.trace.different > 0 && study.trace.content_tokens % scenario.limits.block_tokens != 0) {
-    fleet.limits.prefix_caching = false;
-    study.scenario.assumptions.push_back(
-        fmt::format("The trace's content is known in blocks of {} tokens, which blocks of {} do not divide: nothing is "
-                    "found in the cache.",
-                    study.trace.content_tokens, scenario.limits.block_tokens));
-  }
-  study.outcome = serving::serve(study.trace, fleet, times);
+  fleet.limits = limits_of(study.pools.front(), scenario);
+  check_contents(study, fleet.limits);
+  if (answers)
+    run_apart(study, times, *answers, fleet);
+  else
+    study.outcome = serving::serve(study.trace, fleet, times);
   count_requests(study);
   study.saturated = waits_grow(study);
-  count_gpus(study, times);
+  count_pool(study, 0, times);
+  if (answers) count_pool(study, 1, *answers);
+  count_gpus(study);
   return study;
 }
 

@@ -3,11 +3,12 @@
 
 #include <array>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "scenarios/serving.h"
-#include "workloads/runs/serving/serve.h"
+#include "workloads/runs/serving/apart.h"
 #include "workloads/step/iteration_times.h"
 #include "workloads/step/serving_memory.h"
 
@@ -18,26 +19,41 @@ struct Latency {
   double mean = 0, deviation = 0, p50 = 0, p90 = 0, p95 = 0, p99 = 0;
 };
 
+/// Of a pool of replicas.
+struct PoolStudy {
+  scenarios::ServedPool pool;
+  workloads::ServingMemory memory;
+  std::int64_t blocks = 0;   // of a replica: of all its attention groups
+  workloads::UseOfTime use;  // of its GPUs' time, shares; `idle` beside it
+  double idle = 0, iterations = 0;
+};
+
 struct ServingStudy {
   scenarios::ServingScenario scenario;
-  workloads::ServingMemory memory;
-  std::int64_t blocks = 0;  // of a replica: of all its attention groups
+  std::vector<PoolStudy> pools;     // prompts and answers apart: of prompts, of answers
+  workloads::ServingMemory memory;  // of the last
+  std::int64_t blocks = 0;          // of a replica of it: of all its attention groups
   serving::Trace trace;
-  serving::Outcome outcome;
+  serving::Outcome outcome;  // apart: requests as users see them, and what the second pool did
+  std::optional<serving::ApartOutcome> apart;
   std::string kernels;  // what their times rest on
 
   std::int64_t completed = 0, refused = 0;
   double duration_s = 0;                                 // from the first counted arrival to the last counted end
   double input_tokens = 0, output_tokens = 0, good = 0;  // good: requests within what was promised
   Latency ttft, tpot, itl, e2el;
-  double queue_s = 0, prefill_s = 0, decode_s = 0;  // of a request in the mean
+  double queue_s = 0, prefill_s = 0, transfer_s = 0, decode_s = 0;  // of a request in the mean
   bool saturated = false;
   workloads::UseOfTime use;  // of all GPUs' time, shares; `idle` beside it
   double idle = 0;
   double joules = 0;  // of all nodes; 0: unknown
   double iterations = 0;
 
-  std::int64_t gpus() const { return scenario.replicas * scenario.replica.layout.gpus(); }
+  std::int64_t gpus() const { return scenario.all_gpus(); }
+  /// What replicas of a pool did.
+  const serving::Outcome& outcome_of(std::size_t pool) const {
+    return apart && pool == 0 ? apart->prefill : apart ? apart->decode : outcome;
+  }
   double usd() const { return duration_s / 3600 * static_cast<double>(gpus()) * scenario.price_per_gpu_hour_usd; }
 };
 

@@ -16,6 +16,7 @@
 #include "sim/error.h"
 #include "tools/parallel.h"
 #include "tools/report/text.h"
+#include "tools/study/request_tables.h"
 #include "tools/study/serving_study.h"
 #include "tools/study/table_file.h"
 
@@ -65,7 +66,9 @@ constexpr std::array<NameHere, 35> kModels{{{"MiniMax-M2.5", "minimax-m2"},
                                             {"codellama/CodeLlama-34b-Instruct-hf", "codellama-34b"},
                                             {"mistralai/Mixtral-8x7B-v0.1", "mixtral-8x7b"},
                                             {"RedHatAI/Llama-4-Scout-17B-16E-Instruct-FP8-dynamic", "llama4-scout"}}};
-constexpr std::array<NameHere, 13> kDevices{{{"h100-sxm", "h100-sxm-80gb"},
+constexpr std::array<NameHere, 15> kDevices{{{"rtx4090", "rtx-4090-24gb"},
+                                             {"rtxpro6000", "rtx-pro-6000-96gb"},
+                                             {"h100-sxm", "h100-sxm-80gb"},
                                              {"h200-sxm", "h200-sxm-141gb"},
                                              {"a100-sxm", "a100-sxm-80gb"},
                                              {"b200-sxm", "b200-sxm-180gb"},
@@ -137,6 +140,7 @@ struct ServedCell {
   std::string device, engine, model, weights = "bf16", attention, experts, cache = "bf16";
   std::int64_t gpus = 1, replicas = 1, tensor = 1, pipeline = 1, expert = 1, attention_data = 1;
   std::string pool;     // further keys of the pool
+  std::string pools;    // all of them as YAML, where there are two
   std::string traffic;  // its keys
 };
 
@@ -148,14 +152,19 @@ std::string fabric_of(const std::string& device, std::int64_t gpus) {
 }
 
 std::string yaml_of(const std::string& id, const ServedCell& c) {
+  const std::string pools = c.pools.empty()
+                                ? fmt::format(
+                                      "  - {{replicas: {}, parallelism: {{tensor: {}, pipeline: {}, expert: {}, "
+                                      "attention_data: {}}}{}}}\n",
+                                      c.replicas, c.tensor, c.pipeline, c.expert, c.attention_data, c.pool)
+                                : c.pools;
   return fmt::format(
       "name: {}\ncluster: {{device: {}, gpus: {}{}}}\nmodel: {}\nprecision: {{weights: {}, attention: {}, experts: {}, "
       "kv_cache: {}}}\n"
-      "software: {}\nserving:\n  pools:\n  - {{replicas: {}, parallelism: {{tensor: {}, pipeline: {}, expert: {}, "
-      "attention_data: {}}}{}}}\ntraffic: {{{}}}\n",
+      "software: {}\nserving:\n  pools:\n{}traffic: {{{}}}\n",
       id, c.device, c.gpus, fabric_of(c.device, c.gpus), c.model, c.weights,
       c.attention.empty() ? c.weights : c.attention, c.experts.empty() ? c.weights : c.experts, c.cache, c.engine,
-      c.replicas, c.tensor, c.pipeline, c.expert, c.attention_data, c.pool, c.traffic);
+      pools, c.traffic);
 }
 
 std::int64_t whole_at(const TableFile& t, std::size_t row, const char* column, std::int64_t fallback) {
@@ -166,12 +175,29 @@ void take_measured(ServingRow& out, const TableFile& t, std::size_t row, const c
   if (const auto value = t.number(row, column); value && *value > 0) out.measured[metric] = *value;
 }
 
+/// Workers that compute prompts and those that write answers, each with its layout.
+void set_apart(ServedCell& c, const TableFile& t, std::size_t row) {
+  std::int64_t gpus = 0;
+  for (const auto& [role, prefix] : {std::pair<const char*, std::string>("prefill", "p_"), {"decode", "d_"}}) {
+    const auto of = [&](const char* column) { return whole_at(t, row, (prefix + column).c_str(), 1); };
+    if (t.text(row, prefix + "workers").empty())
+      throw sim::UserError("how many workers compute prompts, and how many write answers, is not stated");
+    gpus += of("workers") * of("tp") * of("pp") * of("attention_dp");
+    c.pools += fmt::format(
+        "  - {{role: {}, replicas: {}, parallelism: {{tensor: {}, pipeline: {}, expert: {}, "
+        "attention_data: {}}}}}\n",
+        role, of("workers"), of("tp"), of("pp"), of("moe_ep"), of("attention_dp"));
+  }
+  // Whole nodes, or trays.
+  const std::int64_t node = c.device.starts_with("gb") ? 4 : 8;
+  c.gpus = gpus > node ? (gpus + node - 1) / node * node : gpus;
+}
+
 std::vector<std::string> points_scenarios(const TableFile& t, std::size_t row, ServingRow& out) {
   const std::string mode = t.text(row, "mode");
   out.group = fmt::format("{} {} {} {}", t.text(row, "engine"), t.text(row, "device"), t.text(row, "model"), mode);
   take_measured(out, t, row, "ttft_ms", "ttft_ms");
   take_measured(out, t, row, "tpot_ms", "tpot_ms");
-  if (mode != "agg") throw sim::UserError("prompts and answers apart are not simulated yet");
   ServedCell c;
   c.device = name_here(kDevices, t.text(row, "device"), "the device");
   c.engine = engine_of(t.text(row, "engine"), t.text(row, "version"));
@@ -189,11 +215,15 @@ std::vector<std::string> points_scenarios(const TableFile& t, std::size_t row, S
   }
   // TensorRT-LLM's checkpoints of 8 and 4 bits say that the cache has 8; other engines' default is the activations'.
   if (t.text(row, "engine") == "trtllm" && c.weights != "bf16") c.cache = "fp8";
-  c.tensor = whole_at(t, row, "tp", 1);
-  c.pipeline = whole_at(t, row, "pp", 1);
-  c.attention_data = whole_at(t, row, "attention_dp", 1);
-  c.expert = whole_at(t, row, "moe_ep", 1);
-  c.gpus = c.tensor * c.pipeline * c.attention_data;
+  if (mode == "agg") {
+    c.tensor = whole_at(t, row, "tp", 1);
+    c.pipeline = whole_at(t, row, "pp", 1);
+    c.attention_data = whole_at(t, row, "attention_dp", 1);
+    c.expert = whole_at(t, row, "moe_ep", 1);
+    c.gpus = c.tensor * c.pipeline * c.attention_data;
+  } else {
+    set_apart(c, t, row);
+  }
   const auto concurrency = static_cast<std::int64_t>(t.needed(row, "concurrency", 1));
   const std::int64_t fewest = std::max<std::int64_t>(concurrency, 1);
   // Warm-ups are over before the benchmark begins, so that its first prompts come all at once.
@@ -489,13 +519,17 @@ std::optional<double> ServingRow::error_pct(const std::string& metric) const {
   return 100 * ((rate ? m->second / p->second : p->second / m->second) - 1);
 }
 
+std::string served_device_here(const std::string& name) { return name_here(kDevices, name, "the device"); }
+
 bool is_serving_table(const std::string& file) {
   if (!file.ends_with(".csv") && !file.ends_with(".csv.gz")) return false;
-  return form_of(TableFile::parse(file, read_packed_text(file, "a table of measurements"))) != nullptr;
+  const TableFile table = TableFile::parse(file, read_packed_text(file, "a table of measurements"));
+  return is_request_table(table) || form_of(table) != nullptr;
 }
 
 std::vector<ServingRow> validate_serving(const std::string& file, unsigned jobs) {
   const TableFile table = TableFile::parse(file, read_packed_text(file, "a table of measurements"));
+  if (is_request_table(table)) return validate_requests(table);
   const TableForm* form = form_of(table);
   if (form == nullptr) throw sim::UserError(fmt::format("{}: is no table of measured serving", file));
   std::vector<ServingRow> rows(table.rows());

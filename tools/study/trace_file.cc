@@ -24,7 +24,7 @@ using serving::Trace;
 namespace {
 
 constexpr double kMostTokens = 1e8, kMostSeconds = 9e6;
-constexpr std::int32_t kContentTokens = 512;
+constexpr std::int32_t kContentTokens = 512, kSmallContentTokens = 16;
 
 struct TraceRow {
   double at = 0;
@@ -32,13 +32,19 @@ struct TraceRow {
   std::vector<std::int64_t> contents;
 };
 
+struct TraceRows {
+  std::vector<TraceRow> rows;
+  std::int32_t content_tokens = kContentTokens;
+};
+
 /// Sorts by arrival, begins at 0, and numbers content.
-Trace trace_of_rows(const std::string& file, std::vector<TraceRow> rows, double time_scale, std::int64_t most) {
+Trace trace_of_rows(const std::string& file, TraceRows all, double time_scale, std::int64_t most) {
+  std::vector<TraceRow>& rows = all.rows;
   if (rows.empty()) throw sim::UserError(fmt::format("{}: holds no requests", file));
   std::stable_sort(rows.begin(), rows.end(), [](const TraceRow& a, const TraceRow& b) { return a.at < b.at; });
   if (most > 0 && static_cast<std::int64_t>(rows.size()) > most) rows.resize(static_cast<std::size_t>(most));
   Trace trace;
-  trace.content_tokens = kContentTokens;
+  trace.content_tokens = all.content_tokens;
   std::map<std::int64_t, std::int32_t> names;
   for (const TraceRow& row : rows) {
     Request request;
@@ -49,7 +55,8 @@ Trace trace_of_rows(const std::string& file, std::vector<TraceRow> rows, double 
     request.input = static_cast<std::int32_t>(row.input);
     request.output = static_cast<std::int32_t>(std::max(1.0, row.output));
     request.content = static_cast<std::uint32_t>(trace.contents.size());
-    const std::size_t whole = std::min(row.contents.size(), static_cast<std::size_t>(request.input / kContentTokens));
+    const std::size_t whole =
+        std::min(row.contents.size(), static_cast<std::size_t>(request.input / all.content_tokens));
     request.contents = static_cast<std::uint32_t>(whole);
     for (std::size_t i = 0; i < whole; ++i) {
       const auto name = names.emplace(row.contents[i], static_cast<std::int32_t>(names.size()));
@@ -85,12 +92,29 @@ std::optional<double> seconds_of(const std::string& text) {
   return days * 86400 + hour * 3600 + minute * 60 + second;
 }
 
-std::vector<TraceRow> rows_of_table(const std::string& file, const std::string& text) {
+/// Leading tokens that a request of a measured run shares with an earlier one, in blocks of 16; the rest is its own.
+void share_prefix(const TableFile& table, std::size_t row, std::vector<TraceRow>& rows, TraceRow& one) {
+  const auto with = table.number(row, "shared_with_request");
+  const auto shared =
+      static_cast<std::size_t>(table.number(row, "prefix_tokens_shared").value_or(0)) / kSmallContentTokens;
+  const auto whole = static_cast<std::size_t>(one.input) / kSmallContentTokens;
+  if (with && (*with != std::floor(*with) || *with >= static_cast<double>(rows.size())))
+    table.fail(row, "shared_with_request", "expected the number of an earlier request");
+  for (std::size_t block = 0; block < whole; ++block) {
+    const bool old = with && block < shared && block < rows[static_cast<std::size_t>(*with)].contents.size();
+    constexpr std::int64_t kMostBlocks = 10'000'000;
+    one.contents.push_back(old ? rows[static_cast<std::size_t>(*with)].contents[block]
+                               : static_cast<std::int64_t>(row) * kMostBlocks + static_cast<std::int64_t>(block));
+  }
+}
+
+TraceRows rows_of_table(const std::string& file, const std::string& text) {
   const TableFile table = TableFile::parse(file, text);
   struct Form {
     const char *at, *input, *output;
   };
   static constexpr Form kForms[] = {{"arrival_s", "input_tokens", "output_tokens"},
+                                    {"queued_s", "input_tokens", "output_tokens"},
                                     {"TIMESTAMP", "ContextTokens", "GeneratedTokens"},
                                     {"Timestamp", "Request tokens", "Response tokens"}};
   const auto form = std::find_if(std::begin(kForms), std::end(kForms), [&](const Form& f) {
@@ -110,6 +134,7 @@ std::vector<TraceRow> rows_of_table(const std::string& file, const std::string& 
     row.output = table.needed(i, form->output);
     if (row.input > kMostTokens || row.input < 1) table.fail(i, form->input, "expected 1 to 100000000 tokens");
     if (row.output > kMostTokens) table.fail(i, form->output, "expected at most 100000000 tokens");
+    if (table.has("shared_with_request")) share_prefix(table, i, rows, row);
     const std::string& blocks = table.text(i, "prefix_blocks_of_512");
     const char *next = blocks.data(), *end = next + blocks.size();
     while (next < end) {
@@ -122,7 +147,7 @@ std::vector<TraceRow> rows_of_table(const std::string& file, const std::string& 
     }
     rows.push_back(std::move(row));
   }
-  return rows;
+  return {std::move(rows), table.has("shared_with_request") ? kSmallContentTokens : kContentTokens};
 }
 
 std::vector<TraceRow> rows_of_lines(const std::string& file, const std::string& text) {
@@ -188,10 +213,10 @@ nlohmann::json whole_document(const std::string& text) {
 Trace read_trace(const std::string& file, double time_scale, std::int64_t most) {
   const std::string text = read_packed_text(file, "a trace of requests");
   const std::size_t begin = text.find_first_not_of(" \t\r\n");
-  std::vector<TraceRow> rows;
+  TraceRows rows;
   if (begin != std::string::npos && text[begin] == '{') {
     const nlohmann::json whole = whole_document(text);
-    rows = whole.contains("input_lens") ? rows_of_bench(file, whole) : rows_of_lines(file, text);
+    rows.rows = whole.contains("input_lens") ? rows_of_bench(file, whole) : rows_of_lines(file, text);
   } else {
     rows = rows_of_table(file, text);
   }

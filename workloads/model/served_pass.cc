@@ -102,6 +102,7 @@ void add_served_channel(std::vector<ServedOp>& ops, const Model& model, const Se
   mixture.ranks = ranks;
   mixture.gated = model.mlp.gated;
   mixture.dealt = calibration::Dealt::by_chance;
+  if (layout.redundant_experts > 0) mixture.slots = as_real(experts.count + layout.redundant_experts);
   ops.push_back(ExpertsOp{mixture, groups});
   if (routes) {
     exchange.pass = calibration::ExchangePass::combine;
@@ -164,7 +165,7 @@ double of_stage(const ServedPass& pass, F&& of) {
 }  // namespace
 
 ServedPass served_pass(const Model& model, const ServedLayout& layout, const ServedPrecision& precision,
-                       std::int64_t gpus_per_node) {
+                       std::int64_t gpus_per_node, std::int64_t drafts) {
   ServedPass pass;
   pass.layout = layout;
   std::vector<std::pair<bool, bool>> kinds;
@@ -179,6 +180,14 @@ ServedPass served_pass(const Model& model, const ServedLayout& layout, const Ser
     pass.stacks.push_back({1, layer_ops(model, layout, precision, layer, gpus_per_node)});
   }
   const double vocab = std::ceil(as_real(model.vocab) / as_real(layout.tensor)), hidden = as_real(model.hidden);
+  if (drafts > 0) {
+    // DeepSeek-V3, section 2.2: the last hidden state and the next token's embedding, projected to one row; a layer of
+    // the model's last kind; the model's own head.
+    pass.draft.push_back(RowsOp{"draft norms", 8 * kServedBytes * hidden});
+    pass.draft.push_back(ProductOp{"draft projection", precision.weights, hidden, 2 * hidden});
+    for (ServedOp& op : layer_ops(model, layout, precision, model.layers - 1, gpus_per_node))
+      pass.draft.push_back(std::move(op));
+  }
   pass.ends.push_back(RowsOp{"embedding", 2 * kServedBytes * hidden});
   if (!model.tied_embeddings || layout.pipeline > 1)
     pass.ends.push_back(TableOp{"embedding", vocab * hidden * kServedBytes});
@@ -192,11 +201,16 @@ ServedPass served_pass(const Model& model, const ServedLayout& layout, const Ser
 double weight_bytes(const ServedPass& pass) {
   double ends = 0, table = 0;
   for (const ServedOp& op : pass.ends) (std::holds_alternative<TableOp>(op) ? table : ends) += served_weights(op);
+  for (const ServedOp& op : pass.draft) ends += served_weights(op);
   // The first stage has the table, the last the head.
   return of_stage(pass, served_weights) + (pass.layout.pipeline > 1 ? std::max(ends, table) : ends + table);
 }
 
-double cache_bytes_per_token(const ServedPass& pass) { return of_stage(pass, served_cache); }
+double cache_bytes_per_token(const ServedPass& pass) {
+  double draft = 0;
+  for (const ServedOp& op : pass.draft) draft += served_cache(op);
+  return of_stage(pass, served_cache) + draft;
+}
 
 double product_flops(const ServedPass& pass, Rows rows) {
   double sum = 0;

@@ -21,6 +21,7 @@ using calibration::WeightType;
 /// expert cut over those of a group.
 struct ServedLayout {
   std::int64_t tensor = 1, pipeline = 1, expert = 1, attention_data = 1;
+  std::int64_t redundant_experts = 0;  // copies of experts that are busy, beyond one of each
   std::int64_t stage_gpus() const { return tensor * attention_data; }
   std::int64_t gpus() const { return stage_gpus() * pipeline; }
   std::int64_t expert_tensor() const { return stage_gpus() / expert; }
@@ -92,12 +93,13 @@ struct ServedStack {
 struct ServedPass {
   std::vector<ServedStack> stacks;  // all layers of the model
   std::vector<ServedOp> ends;       // embedding, last norm, head, the choice of tokens
+  std::vector<ServedOp> draft;      // a layer that proposes tokens, where there is one
   ServedLayout layout;
 };
 
-/// `gpus_per_node`: a stage over several nodes exchanges between them.
+/// `gpus_per_node`: a stage over several nodes exchanges between them. `drafts`: tokens that a further layer proposes.
 ServedPass served_pass(const Model& model, const ServedLayout& layout, const ServedPrecision& precision,
-                       std::int64_t gpus_per_node);
+                       std::int64_t gpus_per_node, std::int64_t drafts = 0);
 
 /// Bytes of weights on the fullest rank.
 double weight_bytes(const ServedPass& pass);

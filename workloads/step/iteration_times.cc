@@ -36,6 +36,18 @@ Branch branch_of(const ServedOp& op) {
   return std::holds_alternative<ExpertsOp>(op) || std::holds_alternative<RouteOp>(op) ? Branch::routed : Branch::line;
 }
 
+/// Of exchanges what is seen: `hidden` seconds of them run beside the other half's kernels. Where more is hidden,
+/// kernels of one half run beside exchanges of the other.
+void hide_exchanges(std::vector<PartOfIteration>& parts, double& sum, double hidden) {
+  if (!(hidden > 0)) return;
+  double sent = 0;
+  const auto routes = [](const PartOfIteration& part) { return part.name == "dispatch" || part.name == "combine"; };
+  for (const PartOfIteration& part : parts) sent += routes(part) ? part.times * part.seconds : 0;
+  const double share = std::min(1.0, hidden / sent), rest = (hidden - share * sent) / (sum - sent);
+  for (PartOfIteration& part : parts) part.seconds *= routes(part) ? 1 - share : 1 - rest;
+  sum -= hidden;
+}
+
 }  // namespace
 
 void UseOfTime::add(const PartOfIteration& part, double times) {
@@ -72,7 +84,8 @@ UseOfTime operator*(UseOfTime use, double times) {
 IterationTimes::IterationTimes(ServedReplica replica, calibration::ServingKernels kernels)
     : replica_(std::move(replica)),
       kernels_(std::move(kernels)),
-      pass_(served_pass(replica_.model, replica_.layout, replica_.precision, replica_.gpus_per_node)) {
+      pass_(served_pass(replica_.model, replica_.layout, replica_.precision, replica_.gpus_per_node,
+                        replica_.speculation.tokens)) {
   const calibration::Gemm large{calibration::DataType::bf16, 8192, 8192, 8192};
   const calibration::DeviceProfile& device = kernels_.device();
   sustained_ = sim::to_seconds(device.gemm(large)) / sim::to_seconds(device.isolated().gemm(large));
@@ -216,19 +229,22 @@ IterationTimes::Part IterationTimes::of_decodes(const ServedOp& op, double seque
   Part part{"attention of decodes", Use::memory};
   if (const auto* a = std::get_if<AttendOp>(&op)) {
     const double visible = a->window > 0 ? std::min(keys, sequences * a->window) : keys;
-    part.seconds = kernels_.seconds(calibration::DecodeAttention{sequences, visible, 0, a->heads, a->kv_heads,
-                                                                 a->head_dim, a->window, a->kv_bytes});
-    part.flops = 4 * visible * a->heads * a->head_dim;
+    // Queries of one sequence see the same keys, as further heads would.
+    const double heads = a->heads * checked();
+    part.seconds = kernels_.seconds(
+        calibration::DecodeAttention{sequences, visible, 0, heads, a->kv_heads, a->head_dim, a->window, a->kv_bytes});
+    part.flops = 4 * visible * heads * a->head_dim;
     part.bytes = 2 * visible * a->kv_heads * a->head_dim * a->kv_bytes;
   } else if (const auto* l = std::get_if<LatentOp>(&op)) {
-    const calibration::PromptPiece each{sequences, 1, std::max(0.0, keys / sequences - 1)};
+    // All heads of a query see one row, so that each further query is as much work as another sequence.
+    const calibration::PromptPiece each{sequences * checked(), 1, std::max(0.0, keys / sequences - 1)};
     calibration::LatentBlock block = l->block;
     block.pieces = {&each, 1};
     block.decode = true;
     const double row = block.kv_lora + block.rope;
     part.seconds = kernels_.seconds(block);
-    part.flops = 2 * sequences * l->weights / calibration::weight_bytes(block.type) +
-                 2 * keys * block.heads * (row + block.kv_lora);
+    part.flops = checked() * (2 * sequences * l->weights / calibration::weight_bytes(block.type) +
+                              2 * keys * block.heads * (row + block.kv_lora));
     part.bytes = l->weights + keys * row * block.kv_bytes;
   }
   part.roofline = roofline(WeightType::bf16, part.flops, part.bytes);
@@ -240,6 +256,36 @@ double IterationTimes::attention(double sequences, double keys) const {
   if (sequences > 0)
     each_op([&](const ServedOp& op, double times) { sum += times * of_decodes(op, sequences, keys).seconds; });
   return sum;
+}
+
+UseOfTime IterationTimes::drafts(double sequences, double keys) const {
+  UseOfTime use;
+  if (pass_.draft.empty() || !(sequences > 0)) return use;
+  const std::int64_t padded = replica_.engine.padded(static_cast<std::int64_t>(std::ceil(sequences)));
+  const double rows = padded > 0 ? as_real(padded) : sequences;
+  for (const ServedOp& op : pass_.draft) {
+    use.add(of_rows(op, rows, padded > 0), 1);
+    use.add(of_decodes(op, sequences, keys), 1 / checked());
+  }
+  use += head(sequences);
+  return use * as_real(replica_.speculation.tokens);
+}
+
+/// Halves one after the other, in each the longer of what it computes and what the other half sends; nothing where that
+/// takes longer than all at once, when an engine would not split.
+double IterationTimes::overlapped(double rows, bool captured, double sequences, double keys,
+                                  double prompt_seconds) const {
+  if (replica_.engine.habits.batches != calibration::MicroBatches::overlapped || replica_.layout.attention_data == 1)
+    return 0;
+  double sent = 0;
+  const double half = std::ceil(rows / 2);
+  each_op([&](const ServedOp& op, double times) {
+    if (std::holds_alternative<RouteOp>(op)) sent += times * of_rows(op, half, captured).seconds;
+  });
+  const double computed =
+      layers(half, captured).sum() - sent + attention(std::ceil(sequences / 2), keys / 2) + prompt_seconds / 2;
+  const double whole = layers(rows, captured).sum() + attention(sequences, keys) + prompt_seconds;
+  return std::max(0.0, whole - 2 * std::max(computed, sent));
 }
 
 IterationTimes::Part IterationTimes::of_prompts(const ServedOp& op,
@@ -310,11 +356,12 @@ double IterationTimes::host_bound(double gpu, double sequences, double rows, boo
 
 double IterationTimes::decode_seconds(std::int64_t sequences, double keys) const {
   const double here = share_of(as_real(sequences));
-  const auto rows = static_cast<std::int64_t>(here);
-  const std::int64_t padded = replica_.engine.padded(rows);
-  const double gpu = layers(padded > 0 ? as_real(padded) : here, padded > 0).sum() + head(here).sum() +
-                     attention(here, keys * here / as_real(sequences));
-  return host_bound(gpu, as_real(sequences), here, false);
+  const double rows = here * checked(), seen = keys * here / as_real(sequences);
+  const std::int64_t padded = replica_.engine.padded(static_cast<std::int64_t>(rows));
+  const double computed = padded > 0 ? as_real(padded) : rows;
+  const double gpu = layers(computed, padded > 0).sum() + head(rows).sum() + attention(here, seen) +
+                     drafts(here, seen).sum() - overlapped(computed, padded > 0, here, seen, 0);
+  return host_bound(gpu, as_real(sequences), rows, false);
 }
 
 IterationTimes::Batch IterationTimes::batch_of(const PassTokens& tokens) const {
@@ -334,18 +381,21 @@ IterationTimes::Batch IterationTimes::batch_of(const PassTokens& tokens) const {
       as_real(replica_.layout.pipeline);
   batch.here = share_of(batch.decodes);
   batch.keys = batch.decodes > 0 ? keys * batch.here / batch.decodes : 0;
-  batch.rows = batch.here + std::ceil(fresh / spread);
+  batch.rows = batch.here * checked() + std::ceil(fresh / spread);
   const std::int64_t padded = replica_.engine.padded(static_cast<std::int64_t>(batch.rows));
   batch.captured = padded > 0;
   batch.computed = batch.captured ? as_real(padded) : batch.rows;
   batch.sampled = share_of(batch.pieces.empty() ? batch.decodes : as_real(tokens.sampled));
+  batch.sampled += batch.here * (checked() - 1);
   return batch;
 }
 
 double IterationTimes::seconds(const PassTokens& tokens) const {
   const Batch batch = batch_of(tokens);
+  const double prompt = prompts(batch.pieces);
   const double gpu = layers(batch.computed, batch.captured).sum() + head(batch.sampled).sum() +
-                     attention(batch.here, batch.keys) + prompts(batch.pieces);
+                     attention(batch.here, batch.keys) + prompt + drafts(batch.here, batch.keys).sum() -
+                     overlapped(batch.computed, batch.captured, batch.here, batch.keys, prompt);
   return host_bound(gpu, batch.decodes + as_real(std::ssize(batch.pieces)), batch.rows, !batch.pieces.empty());
 }
 
@@ -382,6 +432,8 @@ std::vector<PartOfIteration> IterationTimes::parts(const PassTokens& tokens) con
   }
   add_ops(pass_.ends, 1, -1, 1);
   add_part({"between stages", Use::communication, between_stages(batch.computed)}, 1, -1);
+  add_part({"drafts", Use::memory, drafts(batch.here, batch.keys).sum()}, 1, -1);
+  hide_exchanges(parts, sum, overlapped(batch.computed, batch.captured, batch.here, batch.keys, prompts(batch.pieces)));
   const double whole =
       host_bound(sum, batch.decodes + as_real(std::ssize(batch.pieces)), batch.rows, !batch.pieces.empty());
   add_part({"host", Use::host, whole - sum}, 1, -1);
@@ -432,7 +484,9 @@ serving::Segment IterationTimes::decode(std::int64_t sequences, std::int64_t key
   const auto node = static_cast<std::size_t>(std::upper_bound(grid_.begin(), grid_.end(), keys) - grid_.begin() - 1);
   const auto look = [&](std::size_t n) {
     if (nodes[n] < 0)
-      nodes[n] = sim::seconds(decode_seconds(sequences, as_real(std::max(grid_[n], sequences)))).value();
+      nodes[n] = sim::seconds(decode_seconds(sequences, as_real(std::max(grid_[n], sequences))) /
+                              replica_.tokens_per_iteration())
+                     .value();
     return nodes[n];
   };
   const serving::Time low = look(node), high = look(node + 1);
@@ -451,11 +505,15 @@ serving::Time IterationTimes::mixed(const serving::Mixed& batch) {
   }
   const double spread = std::min(as_real(replica_.layout.attention_data), as_real(std::ssize(pieces))) *
                         as_real(replica_.layout.pipeline);
-  const double here = share_of(as_real(batch.decodes)), rows = here + std::ceil(fresh / std::max(1.0, spread));
+  const double here = share_of(as_real(batch.decodes)),
+               rows = here * checked() + std::ceil(fresh / std::max(1.0, spread));
   const double keys = batch.decodes > 0 ? as_real(batch.keys) * here / as_real(batch.decodes) : 0;
+  const double prompt = prompts(pieces);
   const double gpu = layers_at(static_cast<std::int64_t>(rows)) +
-                     head_at(static_cast<std::int64_t>(share_of(as_real(batch.sampled)))) +
-                     attention_at(static_cast<std::int64_t>(here), static_cast<std::int64_t>(keys)) + prompts(pieces);
+                     head_at(static_cast<std::int64_t>(share_of(as_real(batch.sampled)) + here * (checked() - 1))) +
+                     attention_at(static_cast<std::int64_t>(here), static_cast<std::int64_t>(keys)) + prompt +
+                     drafts(here, keys).sum() -
+                     overlapped(rows, replica_.engine.padded(static_cast<std::int64_t>(rows)) > 0, here, keys, prompt);
   return sim::seconds(host_bound(gpu, as_real(batch.decodes) + static_cast<double>(pieces.size()), rows, true)).value();
 }
 
@@ -463,14 +521,15 @@ UseOfTime IterationTimes::use_of(const serving::Work& work) const {
   UseOfTime use;
   if (!(work.iterations > 0)) return use;
   const double n = work.iterations, decodes = work.decodes / n, fresh = work.fresh / n, pieces = work.pieces / n;
-  const double here = share_of(decodes);
+  const double here = share_of(decodes), drafted = here * (checked() - 1);
   const double spread =
       std::max(1.0, std::min(as_real(replica_.layout.attention_data), pieces) * as_real(replica_.layout.pipeline));
-  const double rows = here + fresh / spread;
+  const double rows = here + drafted + fresh / spread;
   const std::int64_t padded = replica_.engine.padded(static_cast<std::int64_t>(std::ceil(rows)));
   use = layers(rows, padded > 0);
   if (padded > 0) use.padding = std::max(0.0, layers(as_real(padded), true).sum() - use.sum());
-  use += head(share_of(work.sampled / n));
+  use += head(share_of(work.sampled / n) + drafted);
+  if (decodes > 0) use += drafts(here, work.keys / n * here / decodes);
   if (decodes > 0) use.memory += attention(here, work.keys / n * here / decodes);
   if (fresh > 0) {
     // Prompts of the mean length, behind as much as makes the pairs.
@@ -480,15 +539,21 @@ UseOfTime IterationTimes::use_of(const serving::Work& work) const {
                    std::max(1.0, std::min(as_real(replica_.layout.attention_data), pieces));
   }
   const double took = static_cast<double>(work.time) / sim::kPicosecondsPerSecond;
-  UseOfTime all = use * n;
+  UseOfTime all = use * iterations_of(work);
   if (all.sum() > took) return all * (took / all.sum());  // means of what is not linear
   all.host = took - all.sum();
   return all;
 }
 
+/// The loop counts an iteration that only decodes once for each token that comes of it.
+double IterationTimes::iterations_of(const serving::Work& work) const {
+  return work.pieces > 0 ? work.iterations : work.iterations / replica_.tokens_per_iteration();
+}
+
 IterationTimes::Traffic IterationTimes::traffic_of(const serving::Work& work) const {
   const double parts = as_real(replica_.layout.attention_data), stages = as_real(replica_.layout.pipeline);
-  const double rows = (work.decodes + work.fresh) / parts;
+  const double iterations = iterations_of(work), drafted = iterations / work.iterations * checked();
+  const double rows = (work.decodes * drafted + work.fresh) / parts;
   double heads = 0;
   for (const ServedStack& stack : pass_.stacks) {
     for (const ServedOp& op : stack.ops) {
@@ -498,11 +563,13 @@ IterationTimes::Traffic IterationTimes::traffic_of(const serving::Work& work) co
     }
   }
   Traffic traffic;
-  traffic.flops = (product_flops(pass_, Rows::all) * rows + product_flops(pass_, Rows::sampled) * work.sampled / parts +
-                   4 * heads * (work.pairs + work.keys) / parts) /
-                  stages;
-  traffic.bytes = weight_bytes(pass_) * work.iterations * stages / stages +
-                  cache_bytes_per_token(pass_) * (work.keys + work.fresh + work.decodes) / parts;
+  traffic.flops =
+      (product_flops(pass_, Rows::all) * rows + product_flops(pass_, Rows::sampled) * work.sampled * drafted / parts +
+       4 * heads * (work.pairs + work.keys * drafted) / parts) /
+      stages;
+  traffic.bytes =
+      weight_bytes(pass_) * iterations +
+      cache_bytes_per_token(pass_) * (work.keys * iterations / work.iterations + work.fresh + work.decodes) / parts;
   return traffic;
 }
 

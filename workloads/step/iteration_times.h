@@ -4,8 +4,9 @@
 //
 // On a stream kernels follow each other, so an iteration is a sum of parts that go by different sizes. With several
 // stages the batch is split over them and travels at a stage's pace; with several attention groups a batch is dealt out
-// to them, and the fullest counts. Left out: exchanges between nodes inside a tensor group, two micro-batches
-// overlapped, the skew of unequal caches.
+// to them, and the fullest counts. Where a further layer drafts tokens, an iteration computes them with the one that is
+// known, and times of decoding are those of one token. Left out: exchanges between nodes inside a tensor group, the
+// skew of unequal caches, what an exchange takes of the multiprocessors while it runs beside another batch's kernels.
 #pragma once
 
 #include <cstdint>
@@ -42,6 +43,13 @@ struct UseOfTime {
   friend UseOfTime operator*(UseOfTime use, double times);
 };
 
+/// Tokens that a further layer of the model proposes in every iteration (multi-token prediction), and how many of them
+/// turn out to be what the model says, in the mean.
+struct Speculation {
+  std::int64_t tokens = 0;
+  double accepted = 0;
+};
+
 /// What a replica is.
 struct ServedReplica {
   Model model;
@@ -50,6 +58,8 @@ struct ServedReplica {
   calibration::ServingEngine engine;
   std::int64_t gpus_per_node = 8;
   double nic_rate = 50e9, nic_latency = 5e-6;  // bytes/s and seconds between stages on different nodes
+  Speculation speculation;
+  double tokens_per_iteration() const { return 1 + speculation.accepted; }
 };
 
 class IterationTimes : public serving::StepTimes {
@@ -107,6 +117,13 @@ class IterationTimes : public serving::StepTimes {
   UseOfTime layers(double rows, bool captured) const;
   UseOfTime head(double sampled) const;
   double attention(double sequences, double keys) const;
+  /// Seconds and their uses of tokens that are drafted for so many sequences.
+  UseOfTime drafts(double sequences, double keys) const;
+  /// Rows of sequences that decode: the token that is known, and those that are drafted.
+  double checked() const { return 1 + as_real_tokens(replica_.speculation.tokens); }
+  static double as_real_tokens(std::int64_t n) { return static_cast<double>(n); }
+  /// What two halves of a batch save, of which one computes while rows of the other travel.
+  double overlapped(double rows, bool captured, double sequences, double keys, double prompt_seconds) const;
   double prompts(const std::vector<calibration::PromptPiece>& pieces) const;
   double host_bound(double gpu, double sequences, double rows, bool has_prompts) const;
   double layers_at(std::int64_t rows);
@@ -114,6 +131,7 @@ class IterationTimes : public serving::StepTimes {
   double attention_at(std::int64_t sequences, std::int64_t keys);
   double decode_seconds(std::int64_t sequences, double keys) const;
   double kernels_of_pass() const;
+  double iterations_of(const serving::Work& work) const;
 
   ServedReplica replica_;
   calibration::ServingKernels kernels_;

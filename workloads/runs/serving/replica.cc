@@ -41,25 +41,74 @@ void Replica::add(std::int32_t request, Time at) {
   stretch_ = {steps, now_ + time_of_steps(times_, scheduler_.decoding(), scheduler_.keys(), steps)};
 }
 
+Time Replica::first_seen() const {
+  const Time comes = coming_.empty() ? kNever : coming_.front().seen;
+  return joining_.empty() ? comes : std::min(comes, joining_.front().seen);
+}
+
+Time Replica::next() const {
+  if (stretch_.steps > 0) return stretch_.end;
+  if (blocked_) return kNever;
+  if (!idle()) return now_;
+  const Time seen = first_seen();
+  return seen == kNever ? kNever : std::max(now_, seen);
+}
+
+void Replica::act() {
+  if (stretch_.steps > 0) {
+    do_stretch();
+    end_all();
+    return;
+  }
+  now_ = next();
+  plan_next();
+}
+
 void Replica::run(Time until) {
   for (;;) {
-    if (stretch_.steps > 0) {
-      if (stretch_.end > until) return;
-      do_stretch();
-      end_all();
-      continue;
-    }
-    if (now_ >= until || under_way() == 0) return;
-    if (idle() && coming_.front().seen > now_) {
-      if (coming_.front().seen >= until) return;
-      now_ = coming_.front().seen;
-    }
-    plan_next();
+    const Time at = next();
+    if (at == kNever || (in_stretch() ? at > until : at >= until)) return;
+    act();
   }
+}
+
+void Replica::wake(Time at) {
+  if (!blocked_) return;
+  blocked_ = false;
+  began_ = now_ = std::max(now_, at);
+}
+
+void Replica::give_left(std::int64_t blocks, Time at) {
+  scheduler_.give_left(blocks);
+  wake(at);
+}
+
+void Replica::join(std::int32_t request, Time at, Time first) {
+  Served& served = outcome_.requests[static_cast<std::size_t>(request)];
+  served.arrival = at;
+  served.first = first;
+  served.replica = number_;
+  joining_.push_back({at, request});
+  wake(at);
+  if (stretch_.steps == 0) return;
+  const std::int64_t steps = steps_until(joining_.front().seen, stretch_.steps);
+  if (steps < stretch_.steps)
+    stretch_ = {steps, now_ + time_of_steps(times_, scheduler_.decoding(), scheduler_.keys(), steps)};
 }
 
 void Replica::take_in() {
   const Time known = scheduler_.limits().ahead && !idle() ? began_ : now_;
+  while (!joining_.empty() && joining_.front().seen <= known) {
+    const std::int32_t id = joining_.front().request;
+    Served& served = outcome_.requests[static_cast<std::size_t>(id)];
+    joining_.pop_front();
+    served.begun = now_;
+    scheduler_.join(id);
+    if (served.first == kNever)
+      joined_.push_back(id);
+    else
+      since_.emplace_back(served.first, 1);
+  }
   while (!coming_.empty() && coming_.front().seen <= known) {
     scheduler_.wait(coming_.front().request);
     coming_.pop_front();
@@ -81,12 +130,15 @@ void Replica::plan_next() {
   sample();
   if (!plan_.chunks.empty()) return do_mixed(plan_);
   const std::int64_t sequences = scheduler_.decoding();
+  blocked_ = sequences == 0 && (left_ != nullptr || scheduler_.reserved() > 0);
+  if (blocked_) return;
   SIM_CHECK(sequences > 0, "nothing runs, and {} requests wait", scheduler_.waiting().size());
   // Nothing changes before the first end, or before a block is missing.
   std::int64_t steps = std::min(scheduler_.steps_to_end(), scheduler_.steps_of_blocks());
   // A preemption frees blocks: who waits may begin in the iteration behind it.
   if (!preempted.empty()) steps = 1;
   if (!coming_.empty() && could_begin()) steps = std::min(steps, steps_until(coming_.front().seen, steps));
+  if (!joining_.empty()) steps = std::min(steps, steps_until(joining_.front().seen, steps));
   stretch_.steps = steps;
   stretch_.end = now_ + time_of_steps(times_, sequences, scheduler_.keys(), steps);
 }
@@ -127,8 +179,17 @@ void Replica::do_mixed(const Plan& plan) {
   work.time += took;
   outcome_.busy += took;
   if (decodes > 0) {
-    scheduler_.do_steps(1);
-    record_steps(1, took);
+    // Drafts that are accepted in the mean come to whole tokens now and then.
+    credit_ += scheduler_.limits().tokens_per_iteration - 1;
+    std::int64_t steps = 1;
+    if (credit_ >= 1) {
+      const std::int64_t most = std::min(scheduler_.steps_to_end(), scheduler_.steps_of_blocks());
+      steps = std::clamp<std::int64_t>(1 + static_cast<std::int64_t>(credit_), 1, std::max<std::int64_t>(1, most));
+      credit_ = std::min(credit_ - static_cast<double>(steps - 1), 1.0);
+    }
+    scheduler_.do_steps(steps);
+    record_steps(steps, took);
+    show_first(now_ + took);
   }
   count_blocks(took);
   began_ = now_;
@@ -151,6 +212,11 @@ void Replica::emit_first(std::int32_t id) {
   if (scheduler_.sequence(id).generated < scheduler_.request(id).output) since_.emplace_back(now_, 1);
 }
 
+void Replica::show_first(Time at) {
+  for (const std::int32_t id : joined_) outcome_.requests[static_cast<std::size_t>(id)].first = at;
+  joined_.clear();
+}
+
 void Replica::do_stretch() {
   const std::int64_t steps = stretch_.steps;
   const std::int64_t sequences = scheduler_.decoding(), keys = scheduler_.keys();
@@ -166,6 +232,7 @@ void Replica::do_stretch() {
   work.time += took;
   outcome_.busy += took;
   record_steps(steps, took);
+  if (!joined_.empty()) show_first(now_ + times_.decode(sequences, keys).at(keys));
   scheduler_.do_steps(steps);
   count_blocks(took);
   now_ += took;
@@ -181,7 +248,7 @@ void Replica::record_steps(std::int64_t steps, Time took) {
   outcome_.output_tokens += steps * sequences;
   // The first gap of those that have just had their first token, or that stood still, is another than an iteration.
   const Time each = took / steps;
-  std::int64_t others = sequences;
+  std::int64_t others = sequences - std::ssize(joined_);
   for (const auto& [at, count] : since_) {
     outcome_.between_tokens.add(static_cast<double>(now_ + each - at), static_cast<double>(count));
     others -= count;
@@ -196,6 +263,12 @@ void Replica::end_all() {
   scheduler_.each_finished([&](std::int32_t id) {
     outcome_.requests[static_cast<std::size_t>(id)].last = now_;
     outcome_.end = std::max(outcome_.end, now_);
+    if (left_ != nullptr) {
+      left_->push_back({id, now_, scheduler_.leave_behind(id)});
+    } else {
+      scheduler_.leave(id);
+    }
+    if (told_ != nullptr) told_->push_back({id, now_, 0});
     // Behind one that is refused the next comes at once.
     while (loop_ != nullptr && loop_->next < loop_->end && !come(loop_->next++, now_)) continue;
   });

@@ -3,6 +3,7 @@
 // in and could begin.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <utility>
@@ -28,10 +29,34 @@ class Replica {
   void add(std::int32_t request, Time at);
   /// Does all that is over by `until` whatever may come at it or later.
   void run(Time until);
-  /// Requests that come, wait or run.
+  /// Requests that come, wait or run, or for which room is kept.
   std::int64_t under_way() const {
-    return static_cast<std::int64_t>(coming_.size() + scheduler_.waiting().size()) + scheduler_.running();
+    return static_cast<std::int64_t>(coming_.size() + scheduler_.waiting().size()) + scheduler_.running() +
+           scheduler_.reserved();
   }
+
+  // One act after the other, for a loop over several replicas in order of time (apart.h).
+  /// When the stretch under way ends, or the next iteration is put together; kNever where nothing is to do.
+  Time next() const;
+  bool in_stretch() const { return stretch_.steps > 0; }
+  void act();
+  /// Sequences that an act has finished.
+  struct Finished {
+    std::int32_t request = 0;
+    Time at = 0;
+    std::int64_t blocks = 0;  // that it leaves behind
+  };
+  /// Finished sequences are told, and their blocks stay until give_left().
+  void leave_behind(std::vector<Finished>& finished) { left_ = &finished; }
+  /// Finished sequences are told.
+  void tell(std::vector<Finished>& finished) { told_ = &finished; }
+  void give_left(std::int64_t blocks, Time at);
+  /// Room for a request whose prompt was computed elsewhere.
+  bool reserve(std::int32_t request) { return scheduler_.reserve(request, std::max<std::int64_t>(1, stretch_.steps)); }
+  /// The room is not needed after all.
+  void drop(std::int32_t request) { scheduler_.drop(request); }
+  /// One for which there is room is here at `at`; its first token was shown at `first`, or is still to come.
+  void join(std::int32_t request, Time at, Time first);
   /// Tokens of a prompt that its cache has.
   const Scheduler& scheduler() const { return scheduler_; }
   Time now() const { return now_; }
@@ -42,6 +67,11 @@ class Replica {
   /// The scheduler takes note of what its next plan may know of.
   void take_in();
   bool idle() const { return scheduler_.running() == 0 && scheduler_.waiting().empty(); }
+  /// When the first that comes is seen; kNever where none does.
+  Time first_seen() const;
+  void show_first(Time at);
+  /// Something comes that a replica which stands still may have waited for.
+  void wake(Time at);
   /// Whether the next that comes could begin as things stand.
   bool could_begin() const;
   /// Steps of a stretch of at most `most` until a request that is seen at `seen` is in a plan.
@@ -66,7 +96,11 @@ class Replica {
     Time seen;
     std::int32_t request;
   };
-  std::deque<Coming> coming_;  // by `seen`
+  std::deque<Coming> coming_, joining_;  // by `seen`
+  std::vector<std::int32_t> joined_;     // that wait for the first token of an iteration
+  std::vector<Finished>*left_ = nullptr, *told_ = nullptr;
+  bool blocked_ = false;  // nothing runs, and who waits has no room
+  double credit_ = 0;     // tokens that iterations with prompts in them have drafted beyond one a sequence
   struct Stretch {
     std::int64_t steps = 0;  // 0: none
     Time end = 0;

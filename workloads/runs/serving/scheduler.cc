@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "sim/error.h"
+#include "workloads/runs/serving/batching.h"
 
 namespace orrery::serving {
 
@@ -80,6 +81,15 @@ std::int64_t Scheduler::blocks_to_begin(const Found& found, std::int64_t fresh) 
   return found.blocks + std::max<std::int64_t>(0, blocks_.of_tokens(found.tokens + fresh) - held);
 }
 
+void Scheduler::link(std::int32_t id) {
+  Sequence& s = at(id);
+  s.before = newest_;
+  s.after = -1;
+  (newest_ >= 0 ? at(newest_).after : oldest_) = id;
+  newest_ = id;
+  ++running_;
+}
+
 std::int32_t Scheduler::admit() {
   const Found cached = found();
   const std::int32_t id = waiting_.front();
@@ -92,11 +102,7 @@ std::int32_t Scheduler::admit() {
   blocks_.hold(trace_.contents_of(request(id)).first(static_cast<std::size_t>(cached.contents)));
   prompt_tokens_ += s.prompt;
   found_tokens_ += cached.tokens;
-  s.before = newest_;
-  s.after = -1;
-  (newest_ >= 0 ? at(newest_).after : oldest_) = id;
-  newest_ = id;
-  ++running_;
+  link(id);
   promised_ += blocks_at_end(id) - s.held * blocks_.of_content();
   prefilling_.push_back(id);
   return id;
@@ -109,7 +115,7 @@ void Scheduler::add_chunk(Plan& plan, std::int32_t id, std::int64_t fresh) {
   plan.chunks.push_back({id, fresh});
 }
 
-void Scheduler::stop(std::int32_t id) {
+std::int64_t Scheduler::stop(std::int32_t id) {
   Sequence& s = at(id);
   // Blocks of what was computed: of a sequence that decodes all but the token that it would compute next.
   const std::int64_t tokens = s.decoding ? visible(s) - 1 : s.computed;
@@ -130,6 +136,47 @@ void Scheduler::stop(std::int32_t id) {
   s.running = s.decoding = false;
   s.held = 0;
   --running_;
+  return own;
+}
+
+std::int64_t Scheduler::leave_behind(std::int32_t id) {
+  const std::int64_t own = stop(id);
+  blocks_.take(own);
+  return own;
+}
+
+std::int64_t Scheduler::handed_tokens(std::int32_t id) const {
+  // The prompt's last token is computed once more, for the first of the answer to be drawn from.
+  return request(id).input - (limits_.first_token == FirstToken::decode ? 1 : 0);
+}
+
+bool Scheduler::reserve(std::int32_t id, std::int64_t steps) {
+  if (running_ + reserved_ >= limits_.sequences) return false;
+  const std::int64_t own = blocks_.of_tokens(handed_tokens(id));
+  const std::int64_t asked = limits_.batching->preempts ? own + blocks_of_steps(steps) : promised_ + blocks_at_end(id);
+  if (asked > blocks_.free()) return false;
+  blocks_.take(own);
+  promised_ += blocks_at_end(id) - own;
+  ++reserved_;
+  return true;
+}
+
+void Scheduler::drop(std::int32_t id) {
+  const std::int64_t own = blocks_.of_tokens(handed_tokens(id));
+  blocks_.give(own);
+  promised_ -= blocks_at_end(id) - own;
+  --reserved_;
+}
+
+void Scheduler::join(std::int32_t id) {
+  Sequence& s = at(id);
+  --reserved_;
+  s.running = true;
+  ++s.admissions;
+  s.prompt = s.computed = static_cast<std::int32_t>(handed_tokens(id));
+  s.generated = limits_.first_token == FirstToken::decode ? 0 : 1;
+  link(id);
+  begin_decoding(id);
 }
 
 std::int32_t Scheduler::preempt() {

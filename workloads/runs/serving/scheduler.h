@@ -18,6 +18,10 @@ namespace orrery::serving {
 
 struct Batching;
 
+/// Where prompts and answers are computed apart: whether the first token is shown as soon as the prompt is computed,
+/// once the cache has come to where the answer is written, or is computed there (from the prompt's last token).
+enum class FirstToken : std::uint8_t { prefill, transfer, decode };
+
 /// What a replica's engine may hold.
 struct Limits {
   std::int64_t sequences = 256;        // under way at a time
@@ -29,6 +33,10 @@ struct Limits {
   Time front = 0;
   /// Whether an iteration is put together while the one before it runs: of what comes meanwhile it knows nothing.
   bool ahead = false;
+  /// Of a sequence that decodes, in the mean: 1, and those of a draft that are accepted. Times of decoding iterations
+  /// are then those of one token.
+  double tokens_per_iteration = 1;
+  FirstToken first_token = FirstToken::transfer;
 };
 
 struct Sequence {
@@ -105,19 +113,31 @@ class Scheduler {
   void do_steps(std::int64_t steps);
   /// A chunk is through; whether its prompt is, so that it has a token.
   bool finish_chunk(const Chunk& chunk);
-  /// Takes out the sequences that the last decoding iteration finished.
+  /// Calls finished(id) for each sequence that the last decoding iteration finished, or its prompt where it has one
+  /// token; which has it leave().
   template <class F>
   void each_finished(F&& finished) {
     while (!ends_.empty() && ends_.top().at <= steps_) {
       const End end = ends_.top();
       ends_.pop();
-      if (!holds(end)) continue;
-      leave(end.sequence);
-      finished(end.sequence);
+      if (holds(end)) finished(end.sequence);
     }
   }
-  /// A sequence of one token, at its end with its prompt.
   void leave(std::int32_t id);
+
+  // Prompts and answers apart. Where prompts are computed, what a sequence leaves stays until it is handed over; where
+  // answers are, its room is taken before it comes.
+  /// Takes a sequence out whose blocks of its own stay; how many those are.
+  std::int64_t leave_behind(std::int32_t id);
+  void give_left(std::int64_t blocks) { blocks_.give(blocks); }
+  /// Room for one that comes with its prompt computed: a place, and the blocks that the policy asks for, beside those
+  /// of `steps` iterations. False where there is none.
+  bool reserve(std::int32_t id, std::int64_t steps);
+  /// Gives that room back.
+  void drop(std::int32_t id);
+  /// It is here, and decodes.
+  void join(std::int32_t id);
+  std::int64_t reserved() const { return reserved_; }
 
   /// Those that were thrown out since the last call.
   std::vector<std::int32_t> take_preempted() { return std::exchange(preempted_, {}); }
@@ -142,7 +162,10 @@ class Scheduler {
   std::int64_t visible(const Sequence& s) const { return s.prompt + 1 + steps_ - s.joined; }
   std::size_t phase(const Sequence& s) const;
   void begin_decoding(std::int32_t id);
-  void stop(std::int32_t id);
+  std::int64_t stop(std::int32_t id);
+  void link(std::int32_t id);
+  /// Tokens of a prompt whose keys come with it.
+  std::int64_t handed_tokens(std::int32_t id) const;
 
   const Trace& trace_;
   Limits limits_;
@@ -154,7 +177,7 @@ class Scheduler {
   std::vector<std::int64_t> phases_;  // sequences that decode, by (keys that one sees - steps done) mod block
   std::int64_t decoding_ = 0, keys_ = 0, steps_ = 0, running_ = 0;
   std::int32_t newest_ = -1, oldest_ = -1;
-  std::int64_t promised_ = 0;
+  std::int64_t promised_ = 0, reserved_ = 0;
   std::vector<std::int32_t> preempted_;
   std::int64_t prompt_tokens_ = 0, found_tokens_ = 0;
 };

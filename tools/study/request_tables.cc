@@ -1,0 +1,100 @@
+// One run, request by request. See request_tables.h.
+#include "tools/study/request_tables.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <filesystem>
+
+#include "scenarios/scenario.h"
+#include "scenarios/serving.h"
+#include "sim/error.h"
+#include "tools/study/serving_study.h"
+
+namespace orrery::tools {
+
+namespace {
+
+/// What the name of a table says of its run.
+struct NamedRun {
+  std::string device, model;
+  std::int64_t tensor = 1;
+};
+
+NamedRun run_of(const std::string& file) {
+  std::string stem = std::filesystem::path(file).filename().string();
+  stem = stem.substr(0, stem.find(".csv"));
+  constexpr std::string_view kEnd = "-requests";
+  const std::size_t dash = stem.find('-');
+  if (!stem.ends_with(kEnd) || dash == std::string::npos || dash + kEnd.size() >= stem.size())
+    throw sim::UserError(fmt::format(
+        "{}: says not what it was measured on, expected a name such as rtx4090-llama3.1-8b-requests.csv", file));
+  stem.resize(stem.size() - kEnd.size());
+  NamedRun run;
+  if (const std::size_t tp = stem.rfind("-tp"); tp != std::string::npos && tp > dash) {
+    const char *begin = stem.data() + tp + 3, *end = stem.data() + stem.size();
+    const auto [after, error] = std::from_chars(begin, end, run.tensor);
+    if (error == std::errc() && after == end && run.tensor >= 1 && run.tensor <= 64)
+      stem.resize(tp);
+    else
+      run.tensor = 1;
+  }
+  run.device = served_device_here(stem.substr(0, dash));
+  run.model = stem.substr(dash + 1);
+  return run;
+}
+
+/// vLLM's defaults of the runs that are published: vLLM 0.19, 2048 tokens an iteration, 128 sequences, 256 on one card.
+std::string yaml_of_run(const NamedRun& run, const std::string& file) {
+  return fmt::format(
+      "name: requests\ncluster: {{device: {}, gpus: {}}}\nmodel: {}\nprecision: {{weights: bf16, kv_cache: bf16}}\n"
+      "software: vllm-0.15\nserving:\n  pools:\n  - {{replicas: 1, parallelism: {{tensor: {}}}, max_sequences: {}, "
+      "max_batched_tokens: 2048}}\ntraffic: {{trace: '{}'}}\n",
+      run.device, run.tensor, run.model, run.tensor, run.device == "rtx-4090-24gb" ? 256 : 128,
+      std::filesystem::absolute(file).string());
+}
+
+}  // namespace
+
+bool is_request_table(const TableFile& table) {
+  return table.has("queued_s") && table.has("first_token_s") && table.has("last_token_s");
+}
+
+std::vector<ServingRow> validate_requests(const TableFile& table) {
+  const NamedRun run = run_of(table.file());
+  const std::string yaml = yaml_of_run(run, table.file());
+  const ServingStudy study = study_serving(scenarios::load_serving(scenarios::parse_yaml(yaml, "requests")));
+  if (study.outcome.requests.size() != table.rows())
+    throw sim::UserError(fmt::format("{}: has {} rows, of which {} are requests", table.file(), table.rows(),
+                                     study.outcome.requests.size()));
+  constexpr double kMs = 1e3, kPicosecondsAMs = 1e9;
+  std::vector<ServingRow> rows(table.rows());
+  double before = 0;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    ServingRow& row = rows[i];
+    const double queued = table.needed(i, "queued_s");
+    // The trace is in order of arrival; so must the rows be, to stand beside it.
+    if (queued < before) table.fail(i, "queued_s", "expected rows in the order in which requests came");
+    before = queued;
+    row.id = table.text(i, "request");
+    row.group = fmt::format("requests {} {}", run.device, run.model);
+    row.measured["ttft_ms"] = kMs * (table.needed(i, "first_token_s") - queued);
+    row.measured["e2e_ms"] = kMs * (table.needed(i, "last_token_s") - queued);
+    const auto outputs = table.needed(i, "output_tokens");
+    if (outputs > 1) row.measured["tpot_ms"] = (row.measured["e2e_ms"] - row.measured["ttft_ms"]) / (outputs - 1);
+    const serving::Served& served = study.outcome.requests[i];
+    if (served.refused) {
+      row.status = "error";
+      row.message = "needs more than the whole cache";
+      continue;
+    }
+    row.predicted["ttft_ms"] = static_cast<double>(served.first - served.arrival) / kPicosecondsAMs;
+    row.predicted["e2e_ms"] = static_cast<double>(served.last - served.arrival) / kPicosecondsAMs;
+    if (outputs > 1)
+      row.predicted["tpot_ms"] = static_cast<double>(served.last - served.first) / kPicosecondsAMs / (outputs - 1);
+    if (i == 0) row.scenario = yaml;
+  }
+  return rows;
+}
+
+}  // namespace orrery::tools

@@ -1,0 +1,16 @@
+// Tables of the requests of one measured run: when each came, began, had its first token and its last. The run is
+// simulated whole, with the table as its trace, and every request stands beside its prediction.
+#pragma once
+
+#include <vector>
+
+#include "tools/study/serving_tables.h"
+#include "tools/study/table_file.h"
+
+namespace orrery::tools {
+
+bool is_request_table(const TableFile& table);
+/// Which model, on which devices, the file's name says: DEVICE-MODEL[-tpN]-requests. Throws sim::UserError.
+std::vector<ServingRow> validate_requests(const TableFile& table);
+
+}  // namespace orrery::tools

@@ -1,0 +1,66 @@
+// Prompts computed by one pool of replicas and answers written by another: between them the cache of each prompt is
+// handed over, as flows that share the links of a network with each other.
+//
+// A request goes to a replica that computes prompts; when its prompt is through it waits until a replica that writes
+// answers has a place and blocks for it, its keys and values flow there, and it decodes. The blocks that its prompt
+// left are free when the flow is through, so that a slow network or a full second pool stops the first. That order is
+// TensorRT-LLM's (trtllm-serve disaggregated), vLLM's (NixlConnector: the second pulls) and, but for when room is
+// taken, SGLang's (disaggregation/decode.py). Left out: prefixes that the second pool finds in its own cache.
+#pragma once
+
+#include <span>
+
+#include "sim/network.h"
+#include "workloads/runs/serving/serve.h"
+
+namespace orrery::serving {
+
+/// Whether a prompt's keys and values flow layer by layer while it is computed, or all of them behind it.
+enum class Handing : std::uint8_t { whole, layer_by_layer };
+
+/// What the way between the pools is.
+class Ways {
+ public:
+  virtual ~Ways() = default;
+  /// Links of the network, bytes/s each.
+  virtual const sim::Table<sim::LinkId, double>& capacity() const = 0;
+  /// What is on the way from an attention group of the first pool to one of the second, counted through replicas, and
+  /// the time of its first byte. Stays valid.
+  struct Way {
+    std::span<const sim::WeightedLink> links;
+    Time latency = 0;
+  };
+  virtual Way way(std::int64_t from, std::int64_t to) = 0;
+};
+
+struct Handover {
+  Ways* ways = nullptr;      // null: no bytes, no time
+  double bytes_a_token = 0;  // of a transfer, as the links' weights count them
+  Handing handing = Handing::whole;
+  std::int64_t layers = 1;
+  Time latency = 0;                             // of a handover, beyond the network's
+  std::int64_t groups_from = 1, groups_to = 1;  // attention groups of a replica
+};
+
+struct Apart {
+  Fleet prefill, decode;
+  Handover handover;
+};
+
+struct ApartOutcome {
+  Outcome prefill, decode;  // requests of the first: until their prompts are through; of the second: from there on
+  /// Of each request as its user sees it.
+  std::vector<Served> requests;
+  /// When its prompt was through, when its cache began to flow, and when it was there; kNever where it was not.
+  struct Handed {
+    Time computed = kNever, begun = kNever, there = kNever;
+    std::int32_t from = 0, to = 0;
+  };
+  std::vector<Handed> handed;
+  double bytes = 0;  // handed over
+};
+
+/// Requests as in serve(): an open loop by the trace's arrivals, a closed one by the ends of answers.
+ApartOutcome serve_apart(const Trace& trace, const Apart& fleet, StepTimes& prefill, StepTimes& decode);
+
+}  // namespace orrery::serving
