@@ -77,7 +77,7 @@ extern const ServingFamily kPrompt;
 
 /// Mixers with a state: the convolution ahead of a scan, the scan of prompts, and the step of a state.
 namespace scan {
-enum : std::size_t { sequences, positions, heads, width, flops, bytes };
+enum : std::size_t { sequences, positions, heads, width, flops, bytes, links };
 extern const ServingFamily kConvolution;
 extern const ServingFamily kPrompt;
 extern const ServingFamily kStep;

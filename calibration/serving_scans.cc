@@ -17,12 +17,12 @@ using Unit = ServingFamily::Parameter::Unit;
 constexpr double kChunk = 64, kScanElement = 2, kStateElement = 4;
 
 double scan_structure(const ServingFacts& f, std::span<const double> p, const Work& w) {
-  enum { launch, chain, stream, efficiency, rate };
+  enum { launch, chain, each, stream, efficiency, rate };
   const double tasks = w[scan::sequences] * w[scan::heads] / f.processors;
   const double share = std::min(p[efficiency], p[stream] * tasks);
   const double moved = w[scan::bytes] / (share * f.bandwidth);
   const double computed = w[scan::flops] / (p[rate] * f.peak[static_cast<std::size_t>(DataType::bf16)]);
-  return p[launch] + p[chain] * std::ceil(w[scan::positions] / kChunk) + together(moved, computed);
+  return p[launch] + p[chain] * w[scan::links] + p[each] * w[scan::sequences] + together(moved, computed);
 }
 
 /// Fused kernels need not write what they count as moved, and small inputs stay in caches.
@@ -31,17 +31,19 @@ double scan_roofline(const ServingFacts&, const Work&) { return 0; }
 Correction::Sizes scan_sizes(const Work& w) { return {w[scan::positions], w[scan::sequences], w[scan::width]}; }
 
 std::vector<ServingFamily::Parameter> scan_parameters(double launch) {
-  return {{"launch", Unit::seconds, 5e-7, 2e-3, launch, "what all its kernels take at least"},
-          {"chain", Unit::seconds, 1e-9, 1e-4, 3e-7, "of a chunk that waits for the one before it"},
-          {"stream", Unit::plain, 0.1, 64, 2, "what one processor pulls, over its share of the memory's bandwidth"},
-          {"efficiency", Unit::plain, 0.02, 4, 0.5, "share of the memory's bandwidth"},
-          {"rate", Unit::plain, 0.005, 4, 0.3, "share of the 16-bit peak"}};
+  return {
+      {"launch", Unit::seconds, 5e-7, 2e-3, launch, "what all its kernels take at least"},
+      {"chain", Unit::seconds, 1e-9, 1e-4, 3e-7, "of a chunk, or of a step's token, that waits for the one before it"},
+      {"each", Unit::seconds, 1e-10, 1e-4, 1e-8, "of each sequence, where kernels take one after the other"},
+      {"stream", Unit::plain, 0.1, 64, 2, "what one processor pulls, over its share of the memory's bandwidth"},
+      {"efficiency", Unit::plain, 0.02, 4, 0.5, "share of the memory's bandwidth"},
+      {"rate", Unit::plain, 0.005, 4, 0.3, "share of the 16-bit peak"}};
 }
 
 std::vector<std::vector<Correction::Axis>> scan_grids() {
   return {{{0, {1, 4, 16, 64, 256, 1024, 2048, 4096, 8192, 32768}},
            {1, {1, 2, 4, 8, 16, 64, 256}},
-           {2, {128, 512, 2048, 4096, 8192, 16384}}}};
+           {2, {128, 512, 2048, 4096, 6144, 8192, 12288, 20480}}}};
 }
 
 }  // namespace
@@ -68,7 +70,7 @@ const ServingFamily scan::kPrompt{"state-scan",
 
 const ServingFamily scan::kStep{"state-step",
                                 "a step of a mixer's state by one token or few",
-                                {"gated-delta", "gated-delta-packed", "kda", "kda-packed", "kda-fused"},
+                                {"gated-delta", "gated-delta-packed", "kda", "kda-packed", "kda-fused", "kda-gated"},
                                 scan_parameters(4e-6),
                                 {"positions", "sequences", "width"},
                                 scan_grids(),
@@ -84,7 +86,8 @@ Asked asked(const ServedScan& s) {
   if (s.part == ServedScan::Part::convolution) {
     bytes = 2 * kScanElement * tokens * (values + 2 * keys);
   } else if (s.part == ServedScan::Part::step) {
-    bytes = 2 * kStateElement * s.sequences * s.heads * s.key_dim * s.value_dim +
+    // The state is read once, and written behind every token, where some of them may be taken back.
+    bytes = kStateElement * s.sequences * (1 + s.positions) * s.heads * s.key_dim * s.value_dim +
             kScanElement * tokens * (2 * values + 2 * keys);
   } else {
     Scan scan;
@@ -102,7 +105,8 @@ Asked asked(const ServedScan& s) {
   const std::size_t first = s.part == ServedScan::Part::convolution ? kFirstScan
                             : s.part == ServedScan::Part::prompt    ? kFirstScan + 1
                                                                     : kFirstScan + 2;
-  return {first, s.variant, {s.sequences, s.positions, s.heads, values + 2 * keys, flops, bytes}};
+  const double links = s.part == ServedScan::Part::step ? s.positions : std::ceil(s.positions / kChunk);
+  return {first, s.variant, {s.sequences, s.positions, s.heads, values + 2 * keys, flops, bytes, links}};
 }
 
 }  // namespace orrery::calibration

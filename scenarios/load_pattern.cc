@@ -389,7 +389,14 @@ std::int64_t blocks_of(const Settings& section) {
   return static_cast<std::int64_t>(blocks_as_words(section, parts_of(section)).size());
 }
 
-void load_pattern(const Settings& section, Job& job) { PatternLoader(section, job).load(); }
+void load_pattern(const Settings& section, Job& job) {
+  PatternLoader(section, job).load();
+  const std::vector<Model::Block>& kinds = job.model.pattern.kinds;
+  if (std::any_of(kinds.begin(), kinds.end(), [](const Model::Block& block) { return block.state.any(); }))
+    job.assumptions.emplace_back(
+        "model.mixers: scans take what their kernels move and multiply at the shares that prompts of gated delta nets "
+        "reach; backward passes and Mamba-2's scan are transferred, since no table times them.");
+}
 
 namespace {
 
@@ -412,10 +419,9 @@ void check_divided(const Settings& document, const Model::Block& block, const wo
 
 }  // namespace
 
-void check_pattern(const Settings& document, const Job& job) {
-  const Model& model = job.model;
+void check_pattern(const Settings& document, const Model& model, const workloads::Parallelism& layout,
+                   const workloads::Method& method) {
   if (!model.pattern.any()) return;
-  const workloads::Parallelism& layout = job.parallelism;
   const Model::Block* attends = nullptr;
   for (const Model::Block& block : model.pattern.kinds) {
     check_divided(document, block, layout);
@@ -441,7 +447,7 @@ void check_pattern(const Settings& document, const Job& job) {
   if (layout.inside.tensor_in > 1)
     fail_at(document, "parallelism.tensor_in",
             fmt::format("got {} beside model.blocks, expected 1", layout.inside.tensor_in));
-  if (job.method.recompute == workloads::Recompute::selective && job.method.recomputed.every_second_product)
+  if (method.recompute == workloads::Recompute::selective && method.recomputed.every_second_product)
     fail_at(document, "recompute", "got every second product beside model.blocks, expected modules, full or none");
 }
 

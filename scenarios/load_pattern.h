@@ -14,6 +14,7 @@ std::int64_t blocks_of(const sim::Settings& section);
 /// Once sizes and features of the model itself are known: what its blocks leave open is the model's.
 void load_pattern(const sim::Settings& section, workloads::Job& job);
 /// What holds between the pattern and the layout and options of the job.
-void check_pattern(const sim::Settings& document, const workloads::Job& job);
+void check_pattern(const sim::Settings& document, const workloads::Model& model, const workloads::Parallelism& layout,
+                   const workloads::Method& method);
 
 }  // namespace orrery::scenarios

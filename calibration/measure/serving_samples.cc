@@ -246,7 +246,7 @@ constexpr ScanKernelName kScanKernelNames[]{
     {"fused_recurrent_gated_delta_rule", ServedScan::Part::step, 0},
     {"fused_recurrent_gated_delta_rule_packed_decode", ServedScan::Part::step, 1},
     {"fused_recurrent_kda", ServedScan::Part::step, 2},
-    {"fused_sigmoid_gating_delta_rule_update", ServedScan::Part::step, 2},
+    {"fused_sigmoid_gating_delta_rule_update", ServedScan::Part::step, 5},
     {"fused_recurrent_kda_packed_decode", ServedScan::Part::step, 3},
     {"kda_fused_decode", ServedScan::Part::step, 4},
     {"fused_kda_decode", ServedScan::Part::step, 4},

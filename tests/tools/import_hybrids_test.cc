@@ -107,6 +107,22 @@ TEST_CASE("configurations of hybrids become the models that were published") {
   }
 }
 
+TEST_CASE("attention that an indexer thins out is taken whole, and said first") {
+  const Folder folder;
+  const std::string config =
+      R"({"model_type": "deepseek_v32", "hidden_size": 7168, "intermediate_size": 18432, "num_hidden_layers": 61,
+          "num_attention_heads": 128, "num_key_value_heads": 128, "vocab_size": 129280,
+          "max_position_embeddings": 163840,
+          "n_routed_experts": 256, "num_experts_per_tok": 8, "moe_intermediate_size": 2048, "n_shared_experts": 1,
+          "first_k_dense_replace": 3, "moe_layer_freq": 1, "n_group": 8, "topk_group": 4, "kv_lora_rank": 512,
+          "q_lora_rank": 1536, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "v_head_dim": 128,
+          "index_topk": 2048, "index_head_dim": 128, "index_n_heads": 64, "num_nextn_predict_layers": 0})";
+  const tools::Draft draft = tools::import_hf(folder.write("config.json", config));
+  CHECK(draft.ignored().front().starts_with("sparse attention (index_topk: 2048): not modelled"));
+  // 671e9 without the indexer, whose three products are a thousandth.
+  CHECK(workloads::parameter_count(job_of_config(folder, config).model) == Approx(671e9).epsilon(0.005));
+}
+
 TEST_CASE("a hybrid's letters, lists and narrower experts that are not known are refused where they stand") {
   const Folder folder;
   const auto refused = [&](const std::string& from, const std::string& to) -> std::string {

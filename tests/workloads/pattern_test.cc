@@ -27,17 +27,18 @@ namespace {
 using PatternSets = std::vector<std::string>;
 
 Job pattern_job(const std::string& model, const std::string& layout, const PatternSets& sets = {}) {
-  const std::string text = fmt::format(R"(
+  const std::string text =
+      fmt::format(R"(
 name: pattern
 cluster: {{device: h100-sxm-80gb, gpus: 32, fabric: ndr-rail}}
 model: {{hidden: 1024, heads: 8, kv_heads: 4, vocab: 2560, seq: 1024, gated_mlp: true, tied_embeddings: false,
         positions: rotary, norm: rms_norm, biases: none, {}}}
-parallelism: {{sharding: optimizer, {}}}
+parallelism: {{{}{}}}
 batch: {{global: 64, micro: 1}}
 precision: bf16
 software: megatron-core-0.16
 )",
-                                       model, layout);
+                  model, layout.find("sharding") == std::string::npos ? "sharding: optimizer, " : "", layout);
   sim::Settings document = scenarios::parse_yaml(text, "pattern.yaml");
   for (const std::string& set : sets) scenarios::apply_set(document, set);
   return scenarios::load_scenario(document).job;
@@ -93,6 +94,7 @@ TEST_CASE("a pattern of attention and MLP is the dense family, to the picosecond
   const std::string no_sp = "tensor: 2, pipeline: 2, sequence_parallel: false";
   CHECK(numbers_of(simulate_step(pattern_job(kDense, no_sp))) ==
         numbers_of(simulate_step(pattern_job(kDensePattern, no_sp))));
+  CHECK(tests::contradiction(simulate_step(pattern_job(kDensePattern, no_sp))) == "");
   const std::string context = "tensor: 2, context: 2, sequence_parallel: true";
   CHECK(numbers_of(simulate_step(pattern_job(kDense, context))) ==
         numbers_of(simulate_step(pattern_job(kDensePattern, context))));
@@ -116,6 +118,11 @@ TEST_CASE("windows by pattern are windows in turn") {
   const std::string pattern =
       "ffn_hidden: 4096, attention_window: 256, blocks: {pattern: S+mlp S+mlp S+mlp attention+mlp, repeat: 2}, "
       "mixers: {S: {kind: sliding}}";
+  const std::string states =
+      "ffn_hidden: 2048, blocks: K+mlp A+M+mlp K A, mixers: {K: {kind: kda, heads: 8, head_dim: 64}, "
+      "M: {kind: mamba2, state: 64, heads: 16, head_dim: 64, groups: 4}, A: {kind: attention, output_gate: true}}";
+  for (const char* whole : {"tensor: 2, pipeline: 2, sequence_parallel: false", "tensor: 4, sequence_parallel: false"})
+    CHECK(tests::contradiction(simulate_step(pattern_job(states, whole))) == "");
   const std::string layout = "tensor: 2, pipeline: 2, sequence_parallel: true";
   CHECK(numbers_of(simulate_step(pattern_job(turns, layout))) ==
         numbers_of(simulate_step(pattern_job(pattern, layout))));
@@ -220,9 +227,9 @@ TEST_CASE("patterns that cannot be are refused in a line") {
   const std::string mamba = ", mixers: {M: {kind: mamba2, state: 64, heads: 16, head_dim: 64, groups: 4}}";
   CHECK(refusal("blocks: M X" + mamba).find("got X, expected names") != std::string::npos);
   CHECK(refusal("blocks: M+M" + mamba).find("one mixer with a state") != std::string::npos);
-  CHECK(refusal("blocks: mlp+M" + mamba).find("behind them one channel") != std::string::npos);
+  CHECK(refusal("ffn_hidden: 64, blocks: mlp+M" + mamba).find("behind them one channel") != std::string::npos);
   CHECK(refusal("layers: 3, blocks: M M" + mamba).find("expected 2") != std::string::npos);
-  CHECK(refusal("blocks: attention+mlp" + mamba).find("is in no block") != std::string::npos);
+  CHECK(refusal("ffn_hidden: 64, blocks: attention+mlp" + mamba).find("is in no block") != std::string::npos);
   CHECK(refusal("layers: 2" + mamba).find("expected model.blocks") != std::string::npos);
   CHECK(refusal("blocks: M, parallel_block: true" + mamba).find("parallel_block") != std::string::npos);
   CHECK(refusal("blocks: M M, dense_layers: 1" + mamba).find("layers in turn") != std::string::npos);

@@ -22,7 +22,7 @@ using sim::real;
 std::int64_t window_of(const Model& model) { return model.attention.window < model.seq ? model.attention.window : 0; }
 
 /// Both read one norm; what they make is added up ahead of the residual sum.
-void write_side_by_side(LayerWriter& writer, AttentionHalf& attention, StateHalf& state, Layer& layer) {
+void write_mixers_side_by_side(LayerWriter& writer, AttentionHalf& attention, StateHalf& state, Layer& layer) {
   const std::size_t readers = attention.products().size() + state.products().size();
   writer.norm("layer norm", "layer norm backward", true, readers);
   writer.cast_input();
@@ -48,7 +48,7 @@ void write_mixer(LayerWriter& writer, const Model::Block& block, Layer& layer) {
     AttentionHalf half(writer);
     if (block.state.any()) {
       StateHalf state(writer, block.state);
-      return write_side_by_side(writer, half, state, layer);
+      return write_mixers_side_by_side(writer, half, state, layer);
     }
     half.write(window_of(writer.model()));
     half.keep(layer);

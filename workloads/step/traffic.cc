@@ -389,7 +389,8 @@ class ClosedForm {
     };
     if (job_.model.experts.any() || job_.model.pattern.any()) {
       mixture_.tensor_rows(runs, rows_);
-      return ends(runs, heads);
+      ends(runs, heads);
+      return gathered_messages(runs);
     }
     boundary("activations, forward", layers * runs, per_pass, per_pass);
     if (const double again = again_.all(); again > 0)
@@ -411,10 +412,14 @@ class ClosedForm {
                        job_.method.recompute == Recompute::full ? again_.all() : layers,
                        adapters_again(job_.model, job_.method, job_.software.layers.linear), rows_);
     ends(runs, heads);
-    if (!sp && scatters_activations() && p_.pipeline > 1) {
-      add(CommGroup::tensor, CollectiveOp::all_gather, "pipeline message", p_.tensor, activation(),
-          (scatters_gradients() ? 2 : 1) * runs * boundaries(), 0);
-    }
+    gathered_messages(runs);
+  }
+
+  /// What stages send each other in shards, where the tensor group has whole hidden states.
+  void gathered_messages(double runs) {
+    if (p_.sequence_parallel || !scatters_activations() || p_.pipeline == 1) return;
+    add(CommGroup::tensor, CollectiveOp::all_gather, "pipeline message", p_.tensor, activation(),
+        (scatters_gradients() ? 2 : 1) * runs * boundaries(), 0);
   }
 
   bool scatters_activations() const { return job_.software.messages.scattered != calibration::ScatteredMessages::none; }
