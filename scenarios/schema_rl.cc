@@ -145,6 +145,31 @@ Rows placement_rows() {
   };
 }
 
+/// A section that a scenario has elsewhere too, whose reader checks what is in it.
+void add_section(Rows& rows, const std::string& path, const char* type, const char* fallback, const std::string& as) {
+  rows.push_back({path, type, "", fallback, {}, "As " + as + "."});
+  if (std::string_view(type) == "text") rows.push_back({path + ".*", "text", "", "-", {}, "A member of " + as + "."});
+}
+
+Rows trainer_rows() {
+  Rows rows{{"rl.training", "mapping", "", "-", {}, "The trainer: sections of a training step, but its batch."}};
+  for (const std::string& name : rl_training_sections()) {
+    const bool mapping = name == "parallelism" || name == "overlap" || name == "offload";
+    add_section(rows, "rl.training." + name, mapping ? "mapping" : "text",
+                name == "software" ? kByFramework : "that of a training step", name + " of a training step");
+  }
+  return rows;
+}
+
+Rows engine_rows() {
+  Rows rows{{"rl.rollout", "mapping", "", "-", {}, "The engine: what a serving section says, software, precision."}};
+  add_section(rows, "rl.rollout.software", "text", kByFramework, "software of a served model");
+  add_section(rows, "rl.rollout.precision", "text", "bf16", "precision of a served model");
+  rows.push_back({"rl.rollout.pools", "list", "", "-", {}, "As serving.pools: one of them."});
+  rows.push_back({"rl.rollout.router", "text", "", "-", {}, "As serving.router."});
+  return rows;
+}
+
 }  // namespace
 
 const std::vector<std::string>& rl_training_sections() {
@@ -153,28 +178,10 @@ const std::vector<std::string>& rl_training_sections() {
   return kNames;
 }
 
-const std::vector<std::string>& rl_rollout_sections() {
-  static const std::vector<std::string> kNames{"software", "precision", "pools", "router"};
-  return kNames;
-}
-
 std::vector<Key> rl_keys() {
   Rows all = batch_rows();
   for (Rows rows : {score_rows(), placement_rows()}) std::move(rows.begin(), rows.end(), std::back_inserter(all));
-  all.push_back({"rl.training", "mapping", "", "-", {}, "The trainer: sections of a training step, but its batch."});
-  for (const std::string& name : rl_training_sections())
-    all.push_back(
-        {"rl.training." + name, "text", "", "that of a training step", {}, "As " + name + ", of the trainer."});
-  all.push_back(
-      {"rl.rollout", "mapping", "", "-", {}, "The engine: what a serving section says, software, precision."});
-  for (const std::string& name : rl_rollout_sections())
-    all.push_back({"rl.rollout." + name,
-                   "text",
-                   "",
-                   name == "software" ? kByFramework : "that of a served model",
-                   {},
-                   "Of the engine, as " + (name == "pools" || name == "router" ? "serving." + name : name) +
-                       " where a model is served."});
+  for (Rows rows : {trainer_rows(), engine_rows()}) std::move(rows.begin(), rows.end(), std::back_inserter(all));
   all.push_back({"rl.rollout.concurrency",
                  "integer",
                  "requests",

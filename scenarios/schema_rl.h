@@ -8,8 +8,7 @@
 namespace orrery::scenarios {
 
 std::vector<Key> rl_keys();
-/// Sections of a training step, and of what is served, that `rl.training` and `rl.rollout` hold.
+/// Sections of a training step that `rl.training` holds.
 const std::vector<std::string>& rl_training_sections();
-const std::vector<std::string>& rl_rollout_sections();
 
 }  // namespace orrery::scenarios
