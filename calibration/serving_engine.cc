@@ -121,10 +121,13 @@ ServingEngine ServingEngine::load(const Settings& document) {
     engine.host.overlap = HostOverlap::schedule;
   engine.host.plans = habit_at<Plans>(host, "plans", "at_once", "ahead");
   const Settings* habits = document.find("kernels");
-  engine.habits = {InputCasts::found_scales, habit_at<Norms>(habits, "norms", "own_kernels", "fused"),
+  engine.habits = {InputCasts::found_scales,
+                   habit_at<Norms>(habits, "norms", "own_kernels", "fused"),
                    habit_at<SharedExperts>(habits, "shared_experts", "in_line", "beside"),
                    habit_at<ExpertKernels>(habits, "experts", "grouped", "least_latency"),
-                   habit_at<MicroBatches>(habits, "micro_batches", "one", "overlapped")};
+                   habit_at<MicroBatches>(habits, "micro_batches", "one", "overlapped"),
+                   habits != nullptr ? habits->get_text("exchanges", "deepep") : std::string("deepep"),
+                   habits != nullptr ? habits->get_number("few_rows", 256) : 256};
   const std::vector<std::string> shown{"prefill", "transfer", "decode"};
   const std::string first = document.get_choice("first_token", "transfer", shown);
   engine.first_token = static_cast<FirstShown>(std::find(shown.begin(), shown.end(), first) - shown.begin());
@@ -193,6 +196,19 @@ std::vector<sim::Key> host_and_memory_keys() {
        "one",
        {"one", "overlapped"},
        "overlapped: where experts lie on many ranks, half of a batch computes while rows of the other half travel."},
+      {"kernels.exchanges",
+       "text",
+       "",
+       "deepep",
+       {},
+       "Library that sends tokens to experts of other ranks: a file of calibration/dispatchers."},
+      {"kernels.few_rows",
+       "number",
+       "rows",
+       "256",
+       {},
+       "Of a rank, up to which DeepEP's low-latency kernels run.",
+       {"1", "65536"}},
       {"first_token",
        "choice",
        "",

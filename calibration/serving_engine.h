@@ -66,6 +66,10 @@ struct ServingEngine {
     SharedExperts shared = SharedExperts::in_line;
     ExpertKernels experts = ExpertKernels::grouped;  // where attention is not data-parallel
     MicroBatches batches = MicroBatches::one;
+    /// Sends tokens to experts of other ranks and back: a document of calibration/dispatchers, by its name.
+    std::string exchanges = "deepep";
+    /// Rows of a rank beyond which a library that has kernels for few and for many rows takes the latter.
+    double few_rows = 256;
   } habits;
   FirstShown first_token = FirstShown::transfer;
   /// Of memory, beside weights and what one iteration keeps.

@@ -174,6 +174,15 @@ void load_one_pool(const Settings& pool, ServingScenario& s, ServedPool& p, bool
   load_pool_layout(pool, s, p, apart);
   load_limits(pool, s, p);
   load_speculation(pool, p);
+  if (const Settings* slow = given(&pool, "slow"); slow != nullptr) {
+    if (!slow->is_mapping()) slow->expected("a mapping, as in {replicas: 1, factor: 1.5}");
+    p.slow = integer(slow, "replicas", 1);
+    p.slow_factor = required(*slow, "factor").as_number(1, 1000);
+    if (p.slow > p.replicas)
+      fail_at(pool, "slow.replicas", fmt::format("got {}, expected at most the pool's {}", p.slow, p.replicas));
+    s.assumptions.push_back(fmt::format("{} of {} replicas take {:g} times as long for every iteration.", p.slow,
+                                        p.replicas, p.slow_factor));
+  }
 }
 
 /// The pools by their roles: the one of prompts first.
@@ -434,6 +443,10 @@ ServingScenario load_serving(const Settings& document) {
     s.replica.nic_rate = nics * fabric.nic_rate.value() * fabric.efficiency;
     s.replica.nic_latency = sim::to_seconds(fabric.message.latency) + 3 * sim::to_seconds(fabric.switches.latency);
   }
+  s.replica.nvlink_rate = job.machine.node.rate.value();
+  s.replica.exchanges.kernels = std::make_shared<const calibration::Dispatcher>(calibration::Dispatcher::load(
+      resolve(shelf_of("dispatchers"), Settings::scalar(s.replica.engine.habits.exchanges, document.place()))
+          .document));
   load_served_precision(document, s);
   load_pool(document, s);
   load_traffic(document, s);

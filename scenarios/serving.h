@@ -34,6 +34,8 @@ struct ServedPool {
   workloads::ServingLimits limits;
   bool chunked_prefill = true, prefix_caching = true;
   const serving::Batching* batching = nullptr;
+  std::int64_t slow = 0;  // of its replicas, which take slow_factor times as long
+  double slow_factor = 1;
   std::int64_t gpus() const { return replicas * replica.layout.gpus(); }
 };
 

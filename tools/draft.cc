@@ -63,6 +63,20 @@ std::string yaml_scalar(const std::string& text) {
   return quoted + "'";
 }
 
+/// On one line, as members of lists are written.
+std::string flow_yaml(const Settings& node) {
+  std::vector<std::string> parts;
+  if (node.is_mapping()) {
+    for (const auto& [name, member] : node.members()) parts.push_back(fmt::format("{}: {}", name, flow_yaml(member)));
+    return fmt::format("{{{}}}", fmt::join(parts, ", "));
+  }
+  if (node.is_sequence()) {
+    for (const Settings& item : node.items()) parts.push_back(flow_yaml(item));
+    return fmt::format("[{}]", fmt::join(parts, ", "));
+  }
+  return node.is_null() ? "null" : yaml_scalar(node.text());
+}
+
 void write_yaml(std::string& out, const Settings& node, int depth) {
   const std::string pad(static_cast<std::size_t>(2 * depth), ' ');
   for (const auto& [name, member] : node.members()) {
@@ -70,9 +84,7 @@ void write_yaml(std::string& out, const Settings& node, int depth) {
       out += pad + name + ":\n";
       write_yaml(out, member, depth + 1);
     } else if (member.is_sequence()) {
-      std::vector<std::string> items;
-      for (const Settings& item : member.items()) items.push_back(yaml_scalar(item.text()));
-      out += fmt::format("{}{}: [{}]\n", pad, name, fmt::join(items, ", "));
+      out += fmt::format("{}{}: {}\n", pad, name, flow_yaml(member));
     } else {
       out += fmt::format("{}{}: {}\n", pad, name, member.is_null() ? "null" : yaml_scalar(member.text()));
     }

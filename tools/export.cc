@@ -14,6 +14,7 @@
 #include "tools/command_options.h"
 #include "tools/commands.h"
 #include "tools/import/import.h"
+#include "tools/import/serving_flags.h"
 #include "tools/parallel.h"
 #include "tools/replay/chakra.h"
 #include "tools/replay/step_graph.h"
@@ -349,16 +350,24 @@ void declare_scenario(CommandOptions app, ExportOptions& options) {
       .type_name("KEY=VALUE");
 }
 
-int export_megatron(const ExportOptions& options) {
-  if (!options.out.empty()) check_writable(options.out);
-  const std::string text =
-      megatron_arguments(scenarios::load_scenario(scenarios::read_scenario(options.scenario, options.sets)));
+int write_lines(const ExportOptions& options, const std::string& text) {
   if (options.out.empty() || options.out == "-") {
     std::cout << text;
   } else {
     write_output(options.out, [&](std::ostream& out) { out << text; });
   }
   return kDone;
+}
+
+int export_megatron(const ExportOptions& options) {
+  if (!options.out.empty()) check_writable(options.out);
+  return write_lines(
+      options, megatron_arguments(scenarios::load_scenario(scenarios::read_scenario(options.scenario, options.sets))));
+}
+
+int export_server(const ExportOptions& options, const std::string& engine) {
+  if (!options.out.empty()) check_writable(options.out);
+  return write_lines(options, server_arguments(engine, scenarios::read_scenario(options.scenario, options.sets)));
 }
 
 /// A few ranks at a time: the graph of one takes megabytes.
@@ -411,7 +420,21 @@ Action declare_export(CommandOptions app) {
   chakra.add_option("--ranks", options->ranks, "these alone, as in 0,8,16 (default: all)")
       .delimiter(',')
       .type_name("RANKS");
-  return [options, chakra] { return chakra.parsed() ? export_chakra(*options) : export_megatron(*options); };
+  std::vector<std::pair<std::string, CommandOptions>> servers;
+  for (const auto& [engine, what] : {std::pair("vllm", "launch line of vLLM for a served scenario"),
+                                     {"sglang", "launch line of SGLang for a served scenario"},
+                                     {"trtllm", "launch line of TensorRT-LLM for a served scenario"}}) {
+    CommandOptions server = app.add_subcommand(engine, what);
+    declare_scenario(server, *options);
+    server.add_option("--out", options->out, "write the launch line to FILE; without it, to standard output")
+        .type_name("FILE");
+    servers.emplace_back(engine, server);
+  }
+  return [options, chakra, servers] {
+    for (const auto& [engine, server] : servers)
+      if (server.parsed()) return export_server(*options, engine);
+    return chakra.parsed() ? export_chakra(*options) : export_megatron(*options);
+  };
 }
 
 }  // namespace orrery::tools

@@ -4,13 +4,16 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <filesystem>
 #include <iostream>
 #include <memory>
 #include <optional>
 
+#include "scenarios/serving.h"
 #include "tools/command_options.h"
 #include "tools/commands.h"
+#include "tools/import/serving_flags.h"
 #include "tools/import/wires.h"
 #include "tools/parallel.h"
 #include "tools/report/output.h"
@@ -39,7 +42,11 @@ void write_text(const std::string& text, const ImportOptions& options) {
 
 int write_draft(Draft draft, const ImportOptions& options) {
   for (const std::string& set : options.sets) draft.apply(set);
-  scenarios::load_scenario(draft.document());  // what it refuses is not written
+  // What the loader refuses is not written.
+  if (draft.has("serving"))
+    scenarios::load_serving(draft.document());
+  else
+    scenarios::load_scenario(draft.document());
   write_text(draft.yaml(), options);
   if (!silenced()) {  // they are in the file as well
     std::cerr << remarks("not taken over:", draft.ignored(), "")
@@ -106,6 +113,8 @@ Draft draft_of_kind(const std::string& kind, const ImportOptions& options, const
   if (kind == "axolotl") return import_axolotl(file, options.gpus, options.sets);
   if (kind == "llamafactory") return import_llamafactory(file, options.gpus, options.sets);
   if (kind == "mllog") return import_mllog(file, options.sets);
+  if (kind == "vllm" || kind == "sglang" || kind == "trtllm")
+    return import_server(kind, options.arguments, options.gpus, options.sets);
   return import_megatron(launch_line(options), options.sets);
 }
 
@@ -159,6 +168,21 @@ CommandOptions declare_topology_import(CommandOptions app, const std::shared_ptr
   return topology;
 }
 
+/// Launch lines of inference servers, by their engines.
+std::array<CommandOptions, 3> declare_server_imports(CommandOptions app,
+                                                     const std::shared_ptr<ImportOptions>& options) {
+  const auto declared = [&](const char* name, const char* what) {
+    CommandOptions sub = app.add_subcommand(name, what);
+    sub.allow_extras();
+    sub.add_option("--gpus", options->gpus, "GPUs of the cluster, at least (default 8)").check(Range(1, 1 << 20));
+    return sub;
+  };
+  return {
+      declared("vllm", "a launch line of vLLM, vllm serve MODEL ..., or a file that holds it: import vllm FILE|ARGS"),
+      declared("sglang", "a launch line of SGLang, python -m sglang.launch_server ...: import sglang FILE|ARGS"),
+      declared("trtllm", "a launch line of TensorRT-LLM, trtllm-serve MODEL ...: import trtllm FILE|ARGS")};
+}
+
 /// `kind`: of the subcommand; empty: what the file says. `overrides`: of a recipe.
 int import_file(std::string kind, ImportOptions& options, const std::vector<std::string>& overrides) {
   if (!options.out.empty()) check_writable(options.out);
@@ -169,7 +193,8 @@ int import_file(std::string kind, ImportOptions& options, const std::vector<std:
           "lists what is read");
     kind = import_kind(options.file);
     if (options.recipe_gpus > 0) options.gpus = options.recipe_gpus;
-    if (kind == "megatron") options.arguments = {options.file};
+    if (kind == "megatron" || kind == "vllm" || kind == "sglang" || kind == "trtllm")
+      options.arguments = {options.file};
   }
   if (kind == "topology") {
     write_text(import_topology(options.file, options.cluster), options);
@@ -242,6 +267,8 @@ Action declare_import(CommandOptions app) {
   }
   CommandOptions mllog = app.add_subcommand("mllog", "the result log of an MLPerf run, as a measured record");
   mllog.add_option("file", options->file, "the log").required().type_name("FILE");
+  const std::array<CommandOptions, 3> servers = declare_server_imports(app, options);
+  for (CommandOptions sub : servers) declare_common(sub, options);
   for (CommandOptions sub :
        {hf, megatron, nemo, bridge, torchtitan, deepspeed, accelerate, nanotron, primus, axolotl, factory, mllog})
     declare_common(sub, options);
@@ -258,13 +285,18 @@ Action declare_import(CommandOptions app) {
                                                                   {"axolotl", axolotl},
                                                                   {"llamafactory", factory},
                                                                   {"mllog", mllog},
+                                                                  {"vllm", servers[0]},
+                                                                  {"sglang", servers[1]},
+                                                                  {"trtllm", servers[2]},
                                                                   {"topology", topology}};
-  return [options, kinds, megatron, bridge] {
+  return [options, kinds, megatron, bridge, servers] {
     std::string kind;
     for (const auto& [name, sub] : kinds) {
       if (sub.parsed()) kind = name;
     }
     options->arguments = megatron.remaining();
+    for (const CommandOptions& server : servers)
+      if (server.parsed()) options->arguments = server.remaining();
     return import_file(kind, *options, bridge.remaining());
   };
 }

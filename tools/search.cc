@@ -29,6 +29,7 @@
 #include "tools/study/best_first.h"
 #include "tools/study/fingerprint.h"
 #include "tools/study/journal.h"
+#include "tools/study/served_search.h"
 #include "tools/study/study_page.h"
 
 namespace orrery::tools {
@@ -361,7 +362,39 @@ void answer(const SearchFlags& options, sim::Settings document, const LayoutSpac
   if (!quiet) std::cout << text.str();
 }
 
+/// Fleets of a served scenario.
+int search_serving(const SearchFlags& options) {
+  for (const auto& [given, name] : {std::pair(!options.csv.empty(), "--csv"),
+                                    {!options.report.empty(), "--report"},
+                                    {!options.deadline.empty(), "--deadline"},
+                                    {!options.tokens.empty(), "--tokens"},
+                                    {!options.varies.empty(), "--vary"},
+                                    {!options.resume.empty(), "--resume"},
+                                    {options.objective != "tokens_per_s", "--objective"}})
+    if (given)
+      throw sim::UserError(fmt::format(
+          "search: got {} for a served scenario, expected none: it seeks the fewest GPUs for a promise (serving.slo) "
+          "under an open loop or a trace, the front of throughput and speed in a closed loop",
+          name));
+  check_writable(options.json);
+  const sim::Settings document = scenarios::read_scenario(options.scenario, options.sets);
+  const InterruptGuard guard;
+  const ServedSearch found = search_served(document, options.top, options.jobs > 0 ? options.jobs : default_jobs());
+  if (InterruptGuard::interrupted()) return kInterrupted;
+  if (!options.json.empty())
+    write_output(options.json, [&](std::ostream& out) { write_json(out, served_search_json(found)); });
+  if (options.json != "-") write_served_search(std::cout, found);
+  return kDone;
+}
+
+/// Whether the scenario that is named has a serving section.
+bool is_served(const SearchFlags& options) {
+  if (options.scenario.empty() || options.first.asked()) return false;
+  return scenarios::read_scenario(options.scenario, {}).find("serving") != nullptr;
+}
+
 int search(SearchFlags& options) {
+  if (is_served(options)) return search_serving(options);
   for (const std::string& file : {options.csv, options.json, options.resume, options.first.out}) check_writable(file);
   check_report(options.report);
   Question question = read_question(options);

@@ -153,8 +153,9 @@ TEST_CASE("every key of serving and traffic moves what comes out", "[serving]") 
     CHECK(answer(std::string(kBase) + kOpen, {pools + "speculative: " + value + "}]"}) !=
           answer(std::string(kBase) + kOpen, {pools + "speculative: {accepted: 0.5}}]"}));
   }
-  // Of two pools, below; of one value only.
-  for (const char* key : {"serving.kv_transfer", "serving.kv_transfer.mode", "serving.kv_transfer.latency",
+  // Of two pools, below; of one value only; of the fleet (loop_test.cc).
+  for (const char* key : {"serving.pools[].slow", "serving.pools[].slow.replicas", "serving.pools[].slow.factor",
+                          "serving.kv_transfer", "serving.kv_transfer.mode", "serving.kv_transfer.latency",
                           "serving.kv_transfer.first_token", "serving.pools[].speculative.method"})
     walked.insert(key);
   // Read elsewhere: a trace's file by tools, roles below.

@@ -109,6 +109,23 @@ TEST_CASE("one request alone is its prompt and then a step for each further toke
   }
 }
 
+TEST_CASE("a replica that is slower by a factor is one whose every iteration takes so much longer", "[serving]") {
+  ToyTimes times;
+  const Limits limits{64, 512, 100'000, 16, true, false, find_batching("vllm-v1")};
+  const Trace trace = random_trace(3, 120, 60'000'000, 200);
+  SlowTimes slow(times, 2);
+  const Outcome whole = serve(trace, one(limits), slow);
+  const Outcome factor = serve(trace, {limits, 1, Router::round_robin, 1, 2.0}, times);
+  for (std::size_t i = 0; i < trace.requests.size(); ++i) CHECK(whole.requests[i].last == factor.requests[i].last);
+  // One of two: the other's requests are what they were.
+  const Outcome both = serve(trace, {limits, 2, Router::round_robin}, times);
+  const Outcome half = serve(trace, {limits, 2, Router::round_robin, 1, 2.0}, times);
+  for (std::size_t i = 0; i < trace.requests.size(); ++i) {
+    if (i % 2 == 1) CHECK(half.requests[i].last == both.requests[i].last);
+    if (i % 2 == 0) CHECK(half.requests[i].last > both.requests[i].last);
+  }
+}
+
 TEST_CASE("a front end delays a lone request by itself, a plan made ahead not at all", "[serving]") {
   for (const bool ahead : {false, true}) {
     Trace trace;

@@ -49,6 +49,9 @@ const std::vector<Mark>& marks() {
       {"nemo", {"nemo_run"}},
       {"nemo", {"nemo.collections"}},
       {"nemo", {"trainer:", "model:"}},
+      {"vllm", {"vllm serve"}},
+      {"sglang", {"sglang.launch_server"}},
+      {"trtllm", {"trtllm-serve"}},
       {"megatron", {"--num-layers"}},
       {"megatron", {"--tensor-model-parallel-size"}},
       {"megatron", {"--micro-batch-size"}},
@@ -69,10 +72,11 @@ std::string import_kind(const std::string& file) {
     if (mark.instead == nullptr) return mark.kind;
     throw sim::UserError({file, 1, 1}, "import", fmt::format("got {}, expected a file to be imported", mark.instead));
   }
-  throw sim::UserError({file, 1, 1}, "import",
-                       "got no form that is known by its words, expected orrery import KIND FILE with one of hf, "
-                       "megatron, nemo, bridge, torchtitan, "
-                       "deepspeed, accelerate, nanotron, primus, axolotl, llamafactory, mllog, topology");
+  throw sim::UserError(
+      {file, 1, 1}, "import",
+      "got no form that is known by its words, expected orrery import KIND FILE with one of hf, "
+      "megatron, nemo, bridge, torchtitan, "
+      "deepspeed, accelerate, nanotron, primus, axolotl, llamafactory, mllog, vllm, sglang, trtllm, topology");
 }
 
 }  // namespace orrery::tools

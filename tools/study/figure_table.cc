@@ -9,6 +9,7 @@
 
 #include "scenarios/scenario.h"
 #include "tools/parallel.h"
+#include "tools/study/served_figures.h"
 #include "workloads/step/step.h"
 
 namespace orrery::tools {
@@ -89,6 +90,7 @@ RecordTable simulate_figures(const std::string& name, const sim::Settings& docum
     for (const sim::Settings& note : notes->items()) table.notes.push_back(note.text());
   std::vector<std::string> known;
   for (const PublishedFigure& figure : published_figures()) known.emplace_back(figure.name);
+  for (std::string& served : served_figure_names()) known.push_back(std::move(served));
   const std::vector<sim::Settings>& given = document.at("figures").items();
   for (std::size_t i = 0; i < given.size(); ++i) {
     given[i].refuse_unknown({"name", "scenario", "set", "over", "published"});
@@ -98,8 +100,10 @@ RecordTable simulate_figures(const std::string& name, const sim::Settings& docum
   std::vector<RecordRow> rows(given.size());
   std::vector<StepReport> reports(given.size());
   const std::vector<char> finished = for_each_parallel(rows.size(), jobs, "rows", [&](std::size_t i) {
-    const scenarios::Scenario scenario = scenarios::load_scenario(scenario_of_row(document, given[i]));
     rows[i].id = given[i].at("name").text();
+    const sim::Settings described = scenario_of_row(document, given[i]);
+    if (described.find("serving") != nullptr) return predict_served(described, given[i].at("published"), rows[i]);
+    const scenarios::Scenario scenario = scenarios::load_scenario(described);
     rows[i].gpus = scenario.job.machine.gpus;
     rows[i].layout = layout_text(scenario);
     reports[i] = workloads::simulate_step(scenario.job);
@@ -107,6 +111,7 @@ RecordTable simulate_figures(const std::string& name, const sim::Settings& docum
   });
   if (std::find(finished.begin(), finished.end(), 0) != finished.end()) return table;
   for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (!rows[i].cells.empty()) continue;  // served
     const StepReport& other = reports[compared_with(given, i)];
     for (const PublishedFigure& figure : published_figures()) {
       if (const sim::Settings* published = given[i].at("published").find(figure.name))

@@ -212,6 +212,8 @@ void run_apart(ServingStudy& study, workloads::IterationTimes& prompts, workload
   apart.decode.limits = limits_of(study.pools.back(), scenario);
   apart.decode.limits.prefix_caching = false;
   apart.decode.replicas = scenario.answers->replicas;
+  apart.decode.slow = scenario.answers->slow;
+  apart.decode.slow_factor = scenario.answers->slow_factor;
   // A request has come to the first pool's front end; what it costs to hand it on is the transfer's latency.
   apart.decode.limits.front = 0;
   apart.handover = {&ways,
@@ -259,6 +261,8 @@ ServingStudy study_serving(const scenarios::ServingScenario& scenario) {
   serving::Fleet fleet;
   fleet.replicas = scenario.replicas;
   fleet.router = scenario.router;
+  fleet.slow = scenario.slow;
+  fleet.slow_factor = scenario.slow_factor;
   fleet.limits = limits_of(study.pools.front(), scenario);
   check_contents(study, fleet.limits);
   if (answers)

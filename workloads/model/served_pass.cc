@@ -92,7 +92,8 @@ void add_served_channel(std::vector<ServedOp>& ops, const Model& model, const Se
   exchange.experts = as_real(experts.count);
   exchange.gpus = as_real(layout.stage_gpus());
   exchange.nodes = std::ceil(as_real(layout.stage_gpus()) / as_real(gpus_per_node));
-  if (routes) ops.push_back(RouteOp{exchange});
+  const bool gathers = layout.expert == 1;
+  if (routes) ops.push_back(RouteOp{exchange, gathers});
   calibration::ServedMixture mixture;
   mixture.type = precision.experts;
   mixture.hidden = as_real(model.hidden);
@@ -103,10 +104,10 @@ void add_served_channel(std::vector<ServedOp>& ops, const Model& model, const Se
   mixture.gated = model.mlp.gated;
   mixture.dealt = calibration::Dealt::by_chance;
   if (layout.redundant_experts > 0) mixture.slots = as_real(experts.count + layout.redundant_experts);
-  ops.push_back(ExpertsOp{mixture, groups});
+  ops.push_back(ExpertsOp{mixture, groups, routes && !gathers});
   if (routes) {
     exchange.pass = calibration::ExchangePass::combine;
-    ops.push_back(RouteOp{exchange});
+    ops.push_back(RouteOp{exchange, gathers});
   }
   if (experts.shared > 0)
     add_served_mlp(ops, model, precision, as_real(experts.shared_width()) / tensor, Branch::shared);

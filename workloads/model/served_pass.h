@@ -69,14 +69,16 @@ struct LatentOp {
 struct ExpertsOp {
   calibration::ServedMixture mixture;  // but for its tokens
   double groups = 1;                   // attention groups whose tokens come together
+  bool dispatched = false;             // a rank sees the rows alone that are sent to it
 };
 /// All-reduce of rows over the tensor ranks.
 struct SumOp {
   double gpus, bytes_each;
 };
-/// Rows to experts of other ranks and back.
+/// Rows to experts of other ranks and back; where experts are cut over all ranks, all rows to all of them.
 struct RouteOp {
   calibration::LowLatencyExchange exchange;  // but for its tokens
+  bool gathers = false;
 };
 /// Weights that no product reads as a whole.
 struct TableOp {

@@ -152,24 +152,57 @@ IterationTimes::Part IterationTimes::of_rows(const ServedOp& op, double rows, bo
     mixture.tokens = rows * e->groups;
     if (replica_.layout.attention_data == 1) mixture.kernels = habits.experts;
     const calibration::MixtureLoad load = calibration::load_of(mixture);
+    calibration::ServedMixture seen = mixture;
+    if (e->dispatched) {
+      // Experts of the fullest rank, and its rows: a mixture of its own, with no more choices than it has experts.
+      seen.experts = std::max(1.0, std::ceil((mixture.slots > 0 ? mixture.slots : mixture.experts) / mixture.ranks));
+      seen.top_k = std::min(mixture.top_k, seen.experts);
+      seen.tokens = load.rows / seen.top_k;
+      seen.ranks = 1;
+      seen.slots = 0;
+    }
     const double expert = (mixture.gated ? 3 : 2) * mixture.hidden * mixture.ffn;
     const double bytes = load.activated * expert * calibration::weight_bytes(mixture.type) +
                          2 * kActivationBytes * load.rows * mixture.hidden;
     return {"experts",
             Use::memory,
-            kernels_.seconds(mixture),
+            kernels_.seconds(seen),
             2 * load.rows * expert,
             bytes,
             roofline(mixture.type, 2 * load.rows * expert, bytes)};
   }
   if (const auto* x = std::get_if<RouteOp>(&op)) {
-    calibration::LowLatencyExchange exchange = x->exchange;
-    exchange.tokens = rows;
-    const bool out = exchange.pass == calibration::ExchangePass::dispatch;
-    return {out ? "dispatch" : "combine", Use::communication, kernels_.seconds(exchange), 0,
-            rows * exchange.top_k * exchange.hidden * (out ? 1 : kActivationBytes)};
+    const bool out = x->exchange.pass == calibration::ExchangePass::dispatch;
+    return {out ? "dispatch" : "combine", Use::communication, route(*x, rows, captured), 0,
+            rows * x->exchange.top_k * x->exchange.hidden * (out ? 1 : kActivationBytes)};
   }
   return {};
+}
+
+/// Gathered, rows take half of an all-reduce each way. Else few rows go by DeepEP's low-latency kernels and many by
+/// those that send a row to a node once; one-sided stores within an NVLink domain, where they were measured, take any
+/// number.
+double IterationTimes::route(const RouteOp& op, double rows, bool captured) const {
+  calibration::LowLatencyExchange exchange = op.exchange;
+  exchange.tokens = rows;
+  if (op.gathers)
+    return all_reduce(exchange.gpus,
+                      rows * as_real(replica_.layout.attention_data) * exchange.hidden * kActivationBytes, captured) /
+           2;
+  const calibration::Dispatcher* library = replica_.exchanges.kernels.get();
+  const bool network = exchange.nodes > 1, out = exchange.pass == calibration::ExchangePass::dispatch;
+  const bool few = rows <= replica_.engine.habits.few_rows;
+  if (library == nullptr) return kernels_.seconds(exchange);
+  const std::string& device = kernels_.device().name();
+  const bool one_sided = library->measured(device, exchange.pass, network) != nullptr && library->processors() == 0;
+  if (few && !one_sided) return kernels_.seconds(exchange);
+  const calibration::ExchangeKernel* kernel = library->kernel(device, exchange.pass, network);
+  if (kernel == nullptr || (!network && !one_sided && library->processors() == 0)) return kernels_.seconds(exchange);
+  calibration::TokenExchange many =
+      calibration::even_exchange(rows, exchange.hidden * (out ? 1.03125 : kActivationBytes), exchange.top_k,
+                                 exchange.experts, exchange.gpus, exchange.nodes);
+  many.processors = library->processors();
+  return kernel->alone(many, network ? replica_.nic_rate : replica_.nvlink_rate);
 }
 
 /// Rows that pass from a stage to the next, all the way.

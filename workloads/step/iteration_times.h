@@ -58,6 +58,8 @@ struct ServedReplica {
   calibration::ServingEngine engine;
   std::int64_t gpus_per_node = 8;
   double nic_rate = 50e9, nic_latency = 5e-6;  // bytes/s and seconds between stages on different nodes
+  double nvlink_rate = 450e9;                  // bytes/s of a GPU within a node or domain
+  calibration::ExchangeLibrary exchanges;      // null: low-latency kernels for any number of rows
   Speculation speculation;
   double tokens_per_iteration() const { return 1 + speculation.accepted; }
 };
@@ -111,6 +113,7 @@ class IterationTimes : public serving::StepTimes {
   double roofline(WeightType type, double flops, double bytes) const;
   double all_reduce(double gpus, double bytes, bool captured) const;
   double between_stages(double rows) const;
+  double route(const RouteOp& op, double rows, bool captured) const;
   double beside(const ServedStack& stack, double rows, bool captured) const;
   /// Rows of a rank and the sequences on it.
   double share_of(double count) const;

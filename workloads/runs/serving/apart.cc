@@ -33,12 +33,13 @@ struct Coming {
 /// Replicas of a pool by what they do next; events are hints, and the replica is the truth.
 class Pool {
  public:
-  Pool(const Trace& trace, const Fleet& fleet, StepTimes& times) : sequences_(trace.requests.size()) {
+  Pool(const Trace& trace, const Fleet& fleet, StepTimes& times)
+      : sequences_(trace.requests.size()), slow_(times, fleet.slow_factor) {
     outcome.requests.resize(trace.requests.size());
     outcome.samples.resize(static_cast<std::size_t>(fleet.replicas));
     for (std::int64_t i = 0; i < fleet.replicas; ++i)
-      replicas_.push_back(std::make_unique<Replica>(trace, fleet.limits, times, sequences_, outcome,
-                                                    static_cast<std::int32_t>(i), nullptr));
+      replicas_.push_back(std::make_unique<Replica>(trace, fleet.limits, i < fleet.slow ? slow_ : times, sequences_,
+                                                    outcome, static_cast<std::int32_t>(i), nullptr));
   }
   std::int64_t size() const { return std::ssize(replicas_); }
   Replica& at(std::int64_t i) { return *replicas_[static_cast<std::size_t>(i)]; }
@@ -70,6 +71,7 @@ class Pool {
 
  private:
   std::vector<Sequence> sequences_;
+  SlowTimes slow_;
   std::vector<std::unique_ptr<Replica>> replicas_;
   std::priority_queue<Act> acts_;
 };

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <vector>
 
 #include "sim/error.h"
@@ -14,6 +15,15 @@ std::string_view name_of(Router router) {
   static constexpr std::array<std::string_view, 3> kNames{"round_robin", "least_loaded", "prefix_aware"};
   return kNames[static_cast<std::size_t>(router)];
 }
+
+Segment SlowTimes::decode(std::int64_t sequences, std::int64_t keys) {
+  Segment segment = times_.decode(sequences, keys);
+  segment.at_from = std::llround(factor_ * static_cast<double>(segment.at_from));
+  segment.per_key = std::llround(factor_ * static_cast<double>(segment.per_key));
+  return segment;
+}
+
+Time SlowTimes::mixed(const Mixed& batch) { return std::llround(factor_ * static_cast<double>(times_.mixed(batch))); }
 
 namespace {
 
@@ -65,9 +75,10 @@ Outcome serve(const Trace& trace, const Fleet& fleet, StepTimes& times) {
   std::vector<ClosedLoop> loops(static_cast<std::size_t>(fleet.replicas));
   const bool closed = trace.concurrency > 0;
   std::vector<Sequence> sequences(trace.requests.size());
+  SlowTimes slow(times, fleet.slow_factor);
   Replicas replicas;
   for (std::int64_t i = 0; i < fleet.replicas; ++i)
-    replicas.push_back(std::make_unique<Replica>(trace, fleet.limits, times, sequences, outcome,
+    replicas.push_back(std::make_unique<Replica>(trace, fleet.limits, i < fleet.slow ? slow : times, sequences, outcome,
                                                  static_cast<std::int32_t>(i),
                                                  closed ? &loops[static_cast<std::size_t>(i)] : nullptr));
   if (closed) {

@@ -20,6 +20,20 @@ struct Fleet {
   Limits limits;  // of each replica
   std::int64_t replicas = 1;
   Router router = Router::round_robin;
+  std::int64_t slow = 0;  // the first so many replicas take slow_factor times as long for each iteration
+  double slow_factor = 1;
+};
+
+/// Iterations of a replica that is slower than others.
+class SlowTimes : public StepTimes {
+ public:
+  SlowTimes(StepTimes& times, double factor) : times_(times), factor_(factor) {}
+  Segment decode(std::int64_t sequences, std::int64_t keys) override;
+  Time mixed(const Mixed& batch) override;
+
+ private:
+  StepTimes& times_;
+  double factor_;
 };
 
 /// Requests of an open loop come when the trace says; those of a closed one are dealt out to the replicas, each of

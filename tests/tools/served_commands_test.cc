@@ -1,0 +1,215 @@
+// Served scenarios through the commands: two pools, launch lines of servers, searches, requests of a measured run.
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "tests/catch.h"
+#include "tests/tools/program.h"
+#include "tools/import/serving_flags.h"
+
+using namespace orrery;
+using nlohmann::json;
+using tests::Folder;
+using tests::Outcome;
+
+namespace {
+
+constexpr const char* kApart = R"(name: apart
+cluster: {device: h100-sxm-80gb, gpus: 16, fabric: ndr-rail}
+model: llama3.1-8b
+precision: {weights: bf16, kv_cache: bf16}
+software: vllm-0.15
+serving:
+  pools:
+  - {role: prefill, replicas: 2, parallelism: {tensor: 2}}
+  - {role: decode, replicas: 1, parallelism: {tensor: 4}}
+  slo: {ttft: 400 ms, tpot: 20 ms, percentile: 95}
+traffic: {rate: 12/s, input: 700, output: 60, duration: 15 s}
+)";
+
+json answer_of(const std::vector<std::string>& words) {
+  const Outcome outcome = tests::orrery(words);
+  INFO(outcome.err);
+  REQUIRE(outcome.status == 0);
+  return json::parse(outcome.out);
+}
+
+TEST_CASE("what is handed over between pools is every prompt's cache, and its time is part of a request's") {
+  const Folder folder;
+  const std::string file = folder.write("apart.yaml", kApart);
+  const json result = answer_of({"serving", file, "--json", "-"});
+  REQUIRE(result.at("pools").size() == 2);
+  CHECK(result.at("pools")[0].at("role") == "prefill");
+  CHECK(result.at("gpus") == 8);
+  // Llama 3.1 8B: 32 layers of 8 heads of 128 channels, keys and values of two bytes.
+  const double bytes = 32 * 8 * 128 * 2 * 2.0;
+  CHECK(result.at("kv_bytes_handed_over").get<double>() ==
+        Approx(bytes * result.at("total_input_tokens").get<double>()));
+  double sum = 0;
+  for (const auto& [name, seconds] : result.at("time_s").items()) sum += seconds.get<double>();
+  CHECK(sum == Approx(result.at("mean_e2el_ms").get<double>() / 1e3).epsilon(1e-6));
+  // A rank of the first pool sends what two of the second take: at most the rate of its NIC.
+  const double transfer = result.at("time_s").at("transfer").get<double>();
+  CHECK(transfer > 700 * bytes / 2 / 50e9);
+  CHECK(transfer < 0.01);
+  const json slower = answer_of({"serving", file, "--json", "-", "--set", "serving.kv_transfer={latency: 30 ms}"});
+  CHECK(slower.at("time_s").at("transfer").get<double>() == Approx(transfer + 0.03).epsilon(0.05));
+  const json layered =
+      answer_of({"serving", file, "--json", "-", "--set", "serving.kv_transfer={mode: layer_by_layer}"});
+  CHECK(layered.at("time_s").at("transfer").get<double>() < transfer);
+}
+
+TEST_CASE("drafts and copies of experts, halves that overlap: each moves a mixture's answer as it should") {
+  const Folder folder;
+  const std::string file = folder.write("moe.yaml", R"(name: moe
+cluster: {device: h100-sxm-80gb, gpus: 16, fabric: ndr-rail}
+model: deepseek-v3
+precision: {weights: fp8-block, kv_cache: bf16}
+software: sglang-0.5
+serving: {pools: [{parallelism: {attention_data: 16, expert: 16}, max_sequences: 128}]}
+traffic: {concurrency: 512, requests: 600, input: 256, output: 128}
+)");
+  const auto pool = [](const std::string& more) {
+    return "serving.pools=[{parallelism: {attention_data: 16, expert: 16}, max_sequences: 128" + more + "}]";
+  };
+  const json plain = answer_of({"serving", file, "--json", "-"});
+  const json drafted =
+      answer_of({"serving", file, "--json", "-", "--set", pool(", speculative: {tokens: 1, accepted: 0.8}")});
+  const json in_vain =
+      answer_of({"serving", file, "--json", "-", "--set", pool(", speculative: {tokens: 1, accepted: 0}")});
+  const json copies = answer_of({"serving", file, "--json", "-", "--set", pool(", redundant_experts: 16")});
+  const double tpot = plain.at("mean_tpot_ms").get<double>();
+  CHECK(drafted.at("mean_tpot_ms").get<double>() < tpot);
+  CHECK(in_vain.at("mean_tpot_ms").get<double>() > tpot);
+  CHECK(copies.at("kv_cache").at("blocks").get<double>() < plain.at("kv_cache").at("blocks").get<double>());
+  const json overlapped = answer_of({"serving", file, "--json", "-", "--set",
+                                     "software={inherits: sglang-0.5, kernels: {micro_batches: overlapped}}"});
+  CHECK(overlapped.at("mean_e2el_ms").get<double>() <= plain.at("mean_e2el_ms").get<double>());
+}
+
+TEST_CASE("a launch line of a server becomes a scenario that runs, and no flag of it is dropped without a word") {
+  const Folder folder;
+  struct Line {
+    const char *engine, *text;
+    std::vector<std::string> says;
+  };
+  const std::vector<Line> lines{
+      {"vllm",
+       "vllm serve meta-llama/Llama-3.1-8B-Instruct --tensor-parallel-size 2 --max-num-seqs 64 \\\n"
+       "  --gpu-memory-utilization=0.85 --kv-cache-dtype fp8 --no-enable-prefix-caching --port 80 --zzz 7 # more",
+       {"model: llama3.1-8b", "tensor: 2", "max_sequences: 64", "memory_utilization: 0.85", "kv_cache: fp8",
+        "prefix_caching: false", "--port 80", "--zzz 7"}},
+      {"sglang",
+       "python -m sglang.launch_server --model-path deepseek-ai/DeepSeek-R1 --tp 16 --dp 8 --enable-dp-attention "
+       "--ep 16 --page-size 64",
+       {"model: deepseek-v3", "tensor: 2", "attention_data: 8", "expert: 16", "block_tokens: 64", "fp8-block"}},
+      {"trtllm",
+       "trtllm-serve Qwen/Qwen3-32B --tp_size 4 --max_batch_size 32 --max_num_tokens 4096 --backend pytorch",
+       {"model: qwen3-32b", "tensor: 4", "max_sequences: 32", "max_batched_tokens: 4096", "--backend pytorch"}}};
+  for (const Line& line : lines) {
+    INFO(line.engine);
+    const std::string file = folder.write(std::string(line.engine) + ".sh", line.text);
+    const std::string out = folder.file(std::string(line.engine) + ".yaml");
+    const Outcome outcome = tests::orrery({"import", line.engine, file, "--out", out});
+    INFO(outcome.err);
+    REQUIRE(outcome.status == 0);
+    const std::string written = tests::read_file(out);
+    INFO(written);
+    for (const std::string& part : line.says) CHECK(written.find(part) != std::string::npos);
+    const json result = answer_of({"serving", out, "--json", "-", "--set", "traffic.requests=64"});
+    CHECK(result.at("completed") == 64);
+    // There and back.
+    const Outcome exported = tests::orrery({"export", line.engine, out});
+    INFO(exported.err);
+    REQUIRE(exported.status == 0);
+    const std::string again = folder.write(std::string(line.engine) + "-again.sh", exported.out);
+    const std::string back = folder.file(std::string(line.engine) + "-again.yaml");
+    const Outcome second =
+        tests::orrery({"import", line.engine, again, "--out", back, "--set", "precision.weights=bf16"});
+    INFO(second.err);
+    REQUIRE(second.status == 0);
+    for (const std::string part : {"tensor: ", "expert: ", "attention_data: "}) {
+      const auto of = [&](const std::string& text) { return text.substr(text.find(part), part.size() + 2); };
+      CHECK(of(tests::read_file(back)) == of(written));
+    }
+  }
+}
+
+TEST_CASE("every flag of every server is taken, or says why it is not") {
+  for (const char* engine : {"vllm", "sglang", "trtllm"}) {
+    const tools::ServerFlags& server = tools::server_flags(engine);
+    for (const tools::ServerFlag& flag : server.flags) {
+      INFO(engine << " " << flag.names);
+      CHECK((flag.key != tools::ServerKey::none) == flag.why.empty());
+      CHECK(server.find(flag.names.substr(0, flag.names.find(' '))) == &flag);
+    }
+  }
+}
+
+TEST_CASE("a launch line that cannot be read is refused in one line") {
+  for (const auto& [engine, text, part] :
+       {std::tuple("vllm", "vllm serve --tensor-parallel-size 2", "no model"),
+        {"vllm", "vllm serve $MODEL", "is a variable"},
+        {"vllm", "vllm serve llama3.1-8b -tp many", "many"},
+        {"sglang", "python -m sglang.launch_server --model llama3.1-8b --tp 4 --dp 3 --enable-dp-attention", "divisor"},
+        {"trtllm", "trtllm-serve 'open", "is open at the end"}}) {
+    const Outcome outcome = tests::orrery({"import", engine, text});
+    INFO(text << "\n" << outcome.err);
+    CHECK(outcome.status == 2);
+    CHECK(outcome.err.find(part) != std::string::npos);
+    CHECK(std::count(outcome.err.begin(), outcome.err.end(), '\n') == 1);
+  }
+}
+
+TEST_CASE("a search finds fleets that keep what is promised, each by the keys that it prints") {
+  const Folder folder;
+  const std::string file = folder.write("open.yaml", R"(name: open
+cluster: {device: h100-sxm-80gb, gpus: 8}
+model: llama3.1-8b
+software: vllm-0.15
+serving: {slo: {ttft: 300 ms, tpot: 12 ms, percentile: 95}}
+traffic: {rate: 20/s, input: 700, output: 60, duration: 5 s}
+)");
+  const json found = answer_of({"search", file, "--json", "-"});
+  REQUIRE(found.at("rows").size() > 1);
+  std::int64_t before = 0;
+  for (const json& row : found.at("rows")) {
+    CHECK(row.at("kept_pct").get<double>() >= 95);
+    CHECK(row.at("gpus").get<std::int64_t>() >= before);
+    before = row.at("gpus").get<std::int64_t>();
+  }
+  const json& first = found.at("rows")[0];
+  std::vector<std::string> words{"serving", file, "--json", "-"};
+  for (const json& set : first.at("set")) words.insert(words.end(), {"--set", set.get<std::string>()});
+  const json again = answer_of(words);
+  CHECK(again.at("gpus") == first.at("gpus"));
+  CHECK(again.at("output_tokens_per_s_per_gpu") == first.at("output_tokens_per_s_per_gpu"));
+  const json front = answer_of({"search", file, "--json", "-", "--set",
+                                "traffic={concurrency: 8, input: 256, output: 32}", "--set", "serving.slo=null"});
+  double user = 1e30, gpu = 0;
+  REQUIRE(front.at("rows").size() > 1);
+  for (const json& row : front.at("rows")) {
+    CHECK(row.at("tokens_per_s_per_user").get<double>() < user);
+    CHECK(row.at("output_tokens_per_s_per_gpu").get<double>() > gpu);
+    user = row.at("tokens_per_s_per_user").get<double>();
+    gpu = row.at("output_tokens_per_s_per_gpu").get<double>();
+  }
+}
+
+TEST_CASE("requests of a measured run stand each beside its prediction") {
+  const Folder folder;
+  std::string text =
+      "request,input_tokens,output_tokens,prefix_tokens_shared,shared_with_request,queued_s,first_token_s,last_token_"
+      "s\n";
+  text += "0,512,20,0,,0.000,0.050,0.400\n1,512,20,256,0,0.200,0.240,0.700\n2,100,1,0,,0.900,0.930,0.930\n";
+  const std::string file = folder.write("h100-sxm-llama3.1-8b-tp2-requests.csv", text);
+  const json result = answer_of({"validate", file, "--json", "-"});
+  REQUIRE(result.at("rows").size() == 3);
+  CHECK(result.at("rows")[1].at("measured").at("ttft_ms").get<double>() == Approx(40));
+  CHECK(result.at("rows")[1].at("measured").at("e2e_ms").get<double>() == Approx(500));
+  CHECK(result.at("rows")[0].at("error_pct").contains("tpot_ms"));
+  CHECK_FALSE(result.at("rows")[2].at("measured").contains("tpot_ms"));
+  const std::string nameless = folder.write("table.csv", text);
+  CHECK(tests::orrery({"validate", nameless}).status == 2);
+}
+
+}  // namespace

@@ -1,0 +1,363 @@
+// A launch line of an inference server as a scenario: `vllm serve`, `python -m sglang.launch_server`, `trtllm-serve`.
+// Each engine has its table of flags: those that a scenario has a key for, and those that change no time; every other
+// one is named as not taken over. The line says neither devices nor traffic, which are assumed and said. Sources: vLLM
+// v0.15 (vllm/engine/arg_utils.py), SGLang v0.5 (python/sglang/srt/server_args.py), TensorRT-LLM v1.0
+// (tensorrt_llm/commands/serve.py). Left out: variables of a shell, configuration files that a flag names.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <span>
+
+#include "scenarios/library.h"
+#include "sim/error.h"
+#include "tools/import/import.h"
+#include "tools/import/serving_flags.h"
+
+namespace orrery::tools {
+
+namespace {
+
+using sim::Settings;
+
+struct Word {
+  std::string text;
+  sim::Place place;
+};
+
+/// Words of a command as a shell has them: quotes, backslashes before ends of lines, comments.
+std::vector<Word> words_of(const std::string& text, const std::string& file) {
+  std::vector<Word> words;
+  Word word;
+  bool open = false;
+  char quote = 0;
+  int line = 1, column = 0;
+  const auto end_word = [&] {
+    if (open) words.push_back(word);
+    open = false;
+  };
+  const auto add = [&](char c) {
+    if (!open) word = {"", {file, line, column}};
+    open = true;
+    word.text += c;
+  };
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    ++column;
+    if (c == '\\' && quote != '\'' && i + 1 < text.size()) {
+      const char next = text[++i];
+      if (next == '\n') {
+        ++line;
+        column = 0;
+      } else {
+        ++column;
+        add(next);
+      }
+    } else if (quote != 0) {
+      if (c == quote)
+        quote = 0;
+      else
+        add(c);
+    } else if (c == '\'' || c == '"') {
+      quote = c;
+      if (!open) word = {"", {file, line, column}};
+      open = true;
+    } else if (c == '#' && !open) {
+      while (i + 1 < text.size() && text[i + 1] != '\n') ++i;
+    } else if (c == ' ' || c == '\t' || c == '\r' || c == '\n') {
+      end_word();
+    } else {
+      add(c);
+    }
+    if (c == '\n') {
+      ++line;
+      column = 0;
+    }
+  }
+  if (quote != 0) throw sim::UserError({file, line, column}, "quote", "is open at the end, expected its end");
+  end_word();
+  for (const Word& one : words) {
+    if (one.text.find('$') != std::string::npos)
+      throw sim::UserError(one.place, one.text, "is a variable, expected its value: nothing is expanded here");
+  }
+  return words;
+}
+
+/// Behind the words that start the server.
+std::size_t first_flag(const ServerFlags& server, const std::vector<Word>& words) {
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (words[i].text == server.command || words[i].text.ends_with("/" + std::string(server.command))) {
+      const bool serves = server.subcommand.empty() || (i + 1 < words.size() && words[i + 1].text == server.subcommand);
+      if (serves) return i + (server.subcommand.empty() ? 1 : 2);
+    }
+  }
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (words[i].text.starts_with("-")) return words[0].text.starts_with("-") ? 0 : i;
+  }
+  return 0;
+}
+
+/// What flags come to, ahead of the scenario.
+struct ServerLine {
+  std::map<ServerKey, Word> values;
+  std::optional<Word> model;
+  std::vector<std::pair<std::string, std::string>> ignored;
+};
+
+ServerLine line_of(const ServerFlags& server, const std::vector<Word>& words) {
+  ServerLine line;
+  for (std::size_t i = first_flag(server, words); i < words.size(); ++i) {
+    Word word = words[i];
+    if (!word.text.starts_with("-") || word.text == "-") {
+      if (line.model || word.text == "&" || word.text == ";")
+        line.ignored.emplace_back(word.text, "stands alone, and is no flag's value");
+      else
+        line.model = word;
+      continue;
+    }
+    std::optional<Word> value;
+    if (const std::size_t equals = word.text.find('='); equals != std::string::npos) {
+      value = Word{word.text.substr(equals + 1), word.place};
+      word.text.resize(equals);
+    }
+    const std::string name = flag_name(word.text);
+    const ServerFlag* flag = server.find(name);
+    const bool switches = flag != nullptr && flag->form == ServerFlag::Form::switches;
+    if (!value && !switches && i + 1 < words.size() && !words[i + 1].text.starts_with("--")) {
+      const bool known = flag != nullptr || !line.model || i + 2 >= words.size() || words[i + 2].text.starts_with("-");
+      if (known) value = words[++i];
+    }
+    const std::string shown = word.text + (value ? " " + value->text : std::string());
+    if (flag == nullptr) {
+      line.ignored.emplace_back(shown, "is no flag that is known here");
+    } else if (flag->key == ServerKey::none) {
+      line.ignored.emplace_back(shown, std::string(flag->why));
+    } else {
+      if (!switches && !value) throw sim::UserError(word.place, word.text, "got no value, expected one");
+      Word taken = value ? *value : Word{"true", word.place};
+      if (switches && value && value->text != "true" && value->text != "false")
+        throw sim::UserError(word.place, word.text, fmt::format("got {}, expected no value", value->text));
+      if (flag->key == ServerKey::model)
+        line.model = taken;
+      else
+        line.values[flag->key] = taken;
+    }
+  }
+  return line;
+}
+
+/// "meta-llama/Llama-3.1-70B-Instruct-FP8": the model as it ships, and the type that the name says.
+struct NamedModel {
+  std::string model, type;
+};
+NamedModel model_named(std::string name) {
+  if (const std::size_t slash = name.find_last_of('/'); slash != std::string::npos) name = name.substr(slash + 1);
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  NamedModel named;
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kTypes{{{"-nvfp4", "nvfp4"},
+                                                                                 {"-fp4", "nvfp4"},
+                                                                                 {"-fp8", "fp8"},
+                                                                                 {"-awq", "int4"},
+                                                                                 {"-gptq", "int4"},
+                                                                                 {"-int4", "int4"},
+                                                                                 {"-w4a16", "int4"}}};
+  for (const auto& [mark, type] : kTypes) {
+    if (const std::size_t at = name.find(mark); at != std::string::npos && named.type.empty()) {
+      named.type = type;
+      name.resize(at);
+    }
+  }
+  constexpr std::array<std::string_view, 10> kEnds{"-instruct", "-chat",    "-hf",   "-it",       "-v0.1",
+                                                   "-v0.3",     "-dynamic", "-2507", "-thinking", "-base"};
+  for (bool cut = true; cut;) {
+    cut = false;
+    for (const std::string_view end : kEnds) {
+      if (!name.ends_with(end)) continue;
+      name.resize(name.size() - end.size());
+      cut = true;
+    }
+  }
+  if (name.starts_with("meta-")) name = name.substr(5);
+  if (name.starts_with("llama-")) name = "llama" + name.substr(6);
+  if (name == "llama3.3-70b") name = "llama3.1-70b";
+  if (name.starts_with("deepseek-r1") || name.starts_with("deepseek-v3")) {
+    name = "deepseek-v3";
+    if (named.type.empty()) named.type = "fp8-block";
+  }
+  named.model = name;
+  return named;
+}
+
+class ServerDraft {
+ public:
+  ServerDraft(const ServerFlags& server, ServerLine line, const std::string& file)
+      : server_(server),
+        line_(std::move(line)),
+        draft_(fmt::format("a launch line of {}", server.engine), {file, 1, 1}) {}
+
+  Draft made(std::int64_t gpus, const std::vector<std::string>& sets) {
+    const auto says = [&](std::string_view key) {
+      return std::any_of(sets.begin(), sets.end(), [&](const std::string& set) { return set.starts_with(key); });
+    };
+    if (!line_.model && !says("model="))
+      throw sim::UserError(fmt::format("orrery: import {}: got no model, expected one in the line, or --set model=NAME",
+                                       server_.engine));
+    draft_.set("name", fmt::format("{}-import", server_.engine));
+    draft_.set("software", std::string(server_.release));
+    NamedModel named;
+    if (line_.model) {
+      named = model_named(line_.model->text);
+      draft_.set("model", named.model, line_.model->place);
+    }
+    set_precision(named.type);
+    set_pools(gpus);
+    draft_.set("cluster.device", std::string("h100-sxm-80gb"));
+    draft_.assumed("cluster.device", "h100-sxm-80gb; the line does not say it: --set cluster.device=NAME");
+    for (const auto& [key, value] : {std::pair("concurrency", 64), {"input", 1024}, {"output", 1024}})
+      draft_.set(fmt::format("traffic.{}", key), static_cast<std::int64_t>(value));
+    draft_.assumed("traffic", "64 requests at a time of 1024 tokens in and out; the line does not say what comes");
+    for (const auto& [what, why] : line_.ignored) draft_.ignored(what, why);
+    return std::move(draft_);
+  }
+
+ private:
+  const Word* given(ServerKey key) const {
+    const auto found = line_.values.find(key);
+    return found != line_.values.end() ? &found->second : nullptr;
+  }
+  std::int64_t count(ServerKey key, std::int64_t fallback) const {
+    const Word* word = given(key);
+    return word != nullptr ? Settings::scalar(word->text, word->place).as_int(1, 1'000'000) : fallback;
+  }
+  bool on(ServerKey key) const {
+    const Word* word = given(key);
+    return word != nullptr && word->text == "true";
+  }
+
+  void set_precision(std::string type) {
+    if (const Word* word = given(ServerKey::quantization); word != nullptr) {
+      const std::string& name = word->text;
+      if (name == "fp8" || name == "modelopt" || name == "compressed-tensors" || name == "w8a8_fp8")
+        type = "fp8";
+      else if (name == "modelopt_fp4" || name == "nvfp4" || name == "petit_nvfp4")
+        type = "nvfp4";
+      else if (name.starts_with("awq") || name.starts_with("gptq") || name == "w4afp8")
+        type = "int4";
+      else if (name == "mxfp4")
+        type = "mxfp4";
+      else
+        line_.ignored.emplace_back("--quantization " + name, "no type of weights here; precision.weights says it");
+    }
+    if (const Word* word = given(ServerKey::type); word != nullptr && word->text != "auto" &&
+                                                   word->text != "bfloat16" && word->text != "float16" &&
+                                                   word->text != "half")
+      line_.ignored.emplace_back("--dtype " + word->text, "activations have 16 bits here");
+    draft_.set("precision.weights", type.empty() ? std::string("bf16") : type);
+    const Word* cache = given(ServerKey::cache_type);
+    const bool small = cache != nullptr && cache->text.starts_with("fp8");
+    if (cache != nullptr && !small && cache->text != "auto" && cache->text != "bfloat16" && cache->text != "bf16")
+      line_.ignored.emplace_back("the type of the cache " + cache->text, "no such type here; 16 bits are taken");
+    draft_.set("precision.kv_cache", std::string(small ? "fp8" : "bf16"));
+  }
+
+  void set_pools(std::int64_t gpus) {
+    std::int64_t tensor = count(ServerKey::tensor, 1), data = count(ServerKey::data, 1), attention = 1;
+    std::int64_t replicas = 1, expert = count(ServerKey::expert, 1);
+    const std::int64_t pipeline = count(ServerKey::pipeline, 1);
+    if (on(ServerKey::attention_data)) {  // SGLang: of the tensor ranks, so many groups
+      const Word& word = *given(ServerKey::attention_data);
+      if (tensor % data != 0)
+        throw sim::UserError(word.place, "--dp-size",
+                             fmt::format("got {}, expected a divisor of tp = {}", data, tensor));
+      attention = data;
+      tensor /= data;
+    } else if (on(ServerKey::experts_apart)) {  // vLLM: experts over all ranks
+      attention = data;
+      expert = tensor * data;
+    } else {
+      replicas = data;
+      if (data > 1)
+        draft_.assumed("serving.pools[].replicas", fmt::format("{}, each with all weights, as data-parallel ranks of a "
+                                                               "dense model are",
+                                                               data));
+    }
+    std::vector<std::string> pool{
+        fmt::format("replicas: {}, parallelism: {{tensor: {}, pipeline: {}, expert: {}, attention_data: {}}}", replicas,
+                    tensor, pipeline, expert, attention)};
+    const auto add = [&](ServerKey key, const char* name) {
+      if (const Word* word = given(key); word != nullptr)
+        pool.push_back(fmt::format("{}: {}", name, Settings::scalar(word->text, word->place).as_int(1, 1'000'000)));
+    };
+    add(ServerKey::sequences, "max_sequences");
+    add(ServerKey::tokens, "max_batched_tokens");
+    add(ServerKey::block, "block_tokens");
+    add(ServerKey::redundant, "redundant_experts");
+    if (const Word* word = given(ServerKey::memory); word != nullptr)
+      pool.push_back(
+          fmt::format("memory_utilization: {}", Settings::scalar(word->text, word->place).as_number(0.01, 1)));
+    for (const auto& [key, text] : {std::pair(ServerKey::chunks, "chunked_prefill: true"),
+                                    {ServerKey::no_chunks, "chunked_prefill: false"},
+                                    {ServerKey::prefixes, "prefix_caching: true"},
+                                    {ServerKey::no_prefixes, "prefix_caching: false"}})
+      if (on(key)) pool.emplace_back(text);
+    draft_.apply(fmt::format("serving={{pools: [{{{}}}]}}", fmt::join(pool, ", ")));
+    const std::int64_t needed = replicas * tensor * pipeline * attention;
+    const std::int64_t nodes = (std::max(needed, gpus) + 7) / 8;
+    draft_.set("cluster.gpus", nodes > 1 ? nodes * 8 : std::max(needed, gpus));
+    if (nodes > 1) draft_.set("cluster.fabric", std::string("ndr-rail"));
+    if (nodes > 1) draft_.assumed("cluster.fabric", "ndr-rail; the line does not say it");
+  }
+
+  const ServerFlags& server_;
+  ServerLine line_;
+  Draft draft_;
+};
+
+}  // namespace
+
+std::string flag_name(std::string_view word) {
+  std::string name(word.substr(word.find_first_not_of('-')));
+  std::replace(name.begin(), name.end(), '_', '-');
+  return name;
+}
+
+const ServerFlag* ServerFlags::find(std::string_view name) const {
+  for (const ServerFlag& flag : flags) {
+    for (std::size_t from = 0; from < flag.names.size();) {
+      const std::size_t end = std::min(flag.names.find(' ', from), flag.names.size());
+      if (flag.names.substr(from, end - from) == name) return &flag;
+      from = end + 1;
+    }
+  }
+  return nullptr;
+}
+
+Draft import_server(const std::string& engine, const std::vector<std::string>& arguments, std::int64_t gpus,
+                    const std::vector<std::string>& sets) {
+  const ServerFlags& server = server_flags(engine);
+  if (arguments.empty())
+    throw sim::UserError(
+        fmt::format("orrery: import {}: got no arguments, expected a launch line or a file that holds one", engine));
+  std::string text, file = "arguments";
+  std::error_code none;
+  if (arguments.size() == 1 && std::filesystem::is_regular_file(arguments[0], none)) {
+    file = arguments[0];
+    text = read_text(file);
+  } else if (arguments.size() == 1) {
+    text = arguments[0];
+  } else {
+    for (const std::string& word : arguments) {
+      std::string quoted = "'";
+      for (const char c : word) quoted += c == '\'' ? "'\\''" : std::string(1, c);
+      text += quoted + "' ";
+    }
+  }
+  return ServerDraft(server, line_of(server, words_of(text, file)), file).made(gpus, sets);
+}
+
+}  // namespace orrery::tools

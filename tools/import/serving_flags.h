@@ -1,0 +1,67 @@
+// Flags of inference servers: which key of a scenario each stands for, or why it stands for none. Importers and
+// exporters read the same rows.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tools/import/import.h"
+
+namespace orrery::tools {
+
+enum class ServerKey : std::uint8_t {
+  none,
+  model,
+  tensor,
+  pipeline,
+  data,
+  attention_data,  // SGLang's switch: data-parallel groups are of the tensor ranks
+  experts_apart,   // vLLM's switch: experts over all ranks
+  expert,
+  redundant,
+  sequences,
+  tokens,
+  block,
+  memory,
+  chunks,
+  no_chunks,
+  prefixes,
+  no_prefixes,
+  cache_type,
+  quantization,
+  type
+};
+
+struct ServerFlag {
+  enum class Form : std::uint8_t { value, switches };
+  std::string_view names;  // with `-` for `_`, the first is the one that is written; others behind blanks
+  ServerKey key = ServerKey::none;
+  Form form = Form::value;
+  std::string_view why = "";  // of none: without effect on times, or not modelled
+};
+
+struct ServerFlags {
+  std::string_view engine;               // vllm, sglang, trtllm
+  std::string_view release;              // calibration/engines
+  std::string_view command, subcommand;  // that start it
+  std::string_view line;                 // as it is written, ahead of its flags
+  char joint = '-';                      // in names that are written
+  std::span<const ServerFlag> flags;
+  const ServerFlag* find(std::string_view name) const;
+};
+
+/// Throws sim::UserError for an engine that is not known.
+const ServerFlags& server_flags(const std::string& engine);
+/// "--max_num-seqs" -> "max-num-seqs".
+std::string flag_name(std::string_view word);
+
+/// `arguments`: a file, or the line as one word or as many. `gpus`: of the cluster, at least.
+Draft import_server(const std::string& engine, const std::vector<std::string>& arguments, std::int64_t gpus,
+                    const std::vector<std::string>& sets);
+/// The launch lines of a served scenario, one for each pool, with what has no flag as comments.
+std::string server_arguments(const std::string& engine, const sim::Settings& document);
+
+}  // namespace orrery::tools
