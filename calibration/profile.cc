@@ -194,7 +194,7 @@ Duration DeviceProfile::attention(const Attention& a) const {
 Duration DeviceProfile::scan(const Scan& shape) const {
   const ScanRates& rates = model_->scans[static_cast<std::size_t>(shape.kernel)];
   const double peak = model_->sheet.peak[index(DataType::bf16)] * clock_ * model_->sustained.attention;
-  return within_longest(scan_seconds(work_of(shape), rates, model_->sheet.memory_bandwidth, peak));
+  return within_longest(seconds_of(work_of(shape), rates, model_->sheet.memory_bandwidth, peak));
 }
 
 bool DeviceProfile::has(AttentionKernel kernel) const {

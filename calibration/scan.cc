@@ -139,7 +139,7 @@ ScanWork work_of(const Scan& scan) {
   return work;
 }
 
-double scan_seconds(const ScanWork& work, const ScanRates& rates, double bandwidth, double peak) {
+double seconds_of(const ScanWork& work, const ScanRates& rates, double bandwidth, double peak) {
   const double moved = work.bytes / (rates.bandwidth * bandwidth);
   const double computed = rates.rate > 0 ? work.flops / (rates.rate * peak) : 0;
   return real(work.launches) * rates.launch + std::max(moved, computed);

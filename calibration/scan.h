@@ -54,6 +54,6 @@ constexpr std::int64_t usual_chunk(ScanKind kind) { return kind == ScanKind::mam
 struct ScanRates {
   double launch = 0, bandwidth = 0, rate = 0;
 };
-double scan_seconds(const ScanWork& work, const ScanRates& rates, double bandwidth, double peak);
+double seconds_of(const ScanWork& work, const ScanRates& rates, double bandwidth, double peak);
 
 }  // namespace orrery::calibration
