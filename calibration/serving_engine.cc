@@ -149,22 +149,8 @@ ServingEngine ServingEngine::load(const Settings& document) {
 
 namespace {
 
-std::vector<sim::Key> host_and_memory_keys() {
+std::vector<sim::Key> kernel_keys() {
   return {
-      {"host", "mapping", "", "-", {}, "What the host spends."},
-      {"host.iteration", "quantity", "time", "0 s", {}, "Around each iteration.", {"0 s", "1 s"}},
-      {"host.sequence", "quantity", "time", "0 s", {}, "More for each sequence in it.", {"0 s", "1 s"}},
-      {"host.gap", "quantity", "time", "0 s", {}, "That the device stands still between iterations.", {"0 s", "1 s"}},
-      {"host.layer", "quantity", "time", "0 s", {}, "To launch a layer between captured pieces.", {"0 s", "1 s"}},
-      {"host.kernel", "quantity", "time", "0 s", {}, "To run an operation that is not captured.", {"0 s", "1 s"}},
-      {"host.request",
-       "quantity",
-       "time",
-       "0 s",
-       {},
-       "From a request's arrival to the scheduler, and its first token's way "
-       "back.",
-       {"0 s", "10 s"}},
       {"kernels", "mapping", "", "-", {}, "How it puts kernels together."},
       {"kernels.casts",
        "choice",
@@ -209,6 +195,25 @@ std::vector<sim::Key> host_and_memory_keys() {
        {},
        "Of a rank, up to which DeepEP's low-latency kernels run.",
        {"1", "65536"}},
+  };
+}
+
+std::vector<sim::Key> host_and_memory_keys() {
+  return {
+      {"host", "mapping", "", "-", {}, "What the host spends."},
+      {"host.iteration", "quantity", "time", "0 s", {}, "Around each iteration.", {"0 s", "1 s"}},
+      {"host.sequence", "quantity", "time", "0 s", {}, "More for each sequence in it.", {"0 s", "1 s"}},
+      {"host.gap", "quantity", "time", "0 s", {}, "That the device stands still between iterations.", {"0 s", "1 s"}},
+      {"host.layer", "quantity", "time", "0 s", {}, "To launch a layer between captured pieces.", {"0 s", "1 s"}},
+      {"host.kernel", "quantity", "time", "0 s", {}, "To run an operation that is not captured.", {"0 s", "1 s"}},
+      {"host.request",
+       "quantity",
+       "time",
+       "0 s",
+       {},
+       "From a request's arrival to the scheduler, and its first token's way "
+       "back.",
+       {"0 s", "10 s"}},
       {"first_token",
        "choice",
        "",
@@ -292,7 +297,8 @@ const sim::KeyTable& serving_engine_keys() {
          {},
          "Sizes at which iterations are captured, and ranges from:to:by, as in \"1 2 4 8:256:8\"."},
     };
-    for (const Key& key : host_and_memory_keys()) all.push_back(key);
+    for (const std::vector<Key>& keys : {kernel_keys(), host_and_memory_keys()})
+      all.insert(all.end(), keys.begin(), keys.end());
     return sim::KeyTable(std::move(all));
   }();
   return kKeys;

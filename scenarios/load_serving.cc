@@ -213,8 +213,7 @@ void load_pools(const Settings& section, ServingScenario& s) {
     s.answers->pool = text(second, "name", "decode");
     load_one_pool(*first, s, s, true);
     load_one_pool(*second, s, *s.answers, true);
-    if (s.limits.block_tokens != s.answers->limits.block_tokens && s.answers->prefix_caching)
-      s.answers->prefix_caching = false;  // nothing is looked for there
+    s.answers->prefix_caching = false;  // nothing is looked for there
   }
   const std::int64_t used = s.all_gpus();
   if (used > s.machine.gpus)

@@ -107,6 +107,11 @@ Rows pool_rows() {
        "mtp: a further layer of the model's drafts."},
       {"serving.pools[].speculative.tokens", "integer", "tokens", "1", {}, "Drafted an iteration.", {"1", "16"}},
       {"serving.pools[].speculative.accepted", "number", "tokens", "", {}, "Of these, taken in the mean.", {"0", "16"}},
+  };
+}
+
+Rows fleet_rows() {
+  return {
       {"serving.kv_transfer", "mapping", "", "-", {}, "Between a pool of prompts and one of answers."},
       {"serving.kv_transfer.mode",
        "choice",
@@ -251,7 +256,8 @@ const std::vector<std::string>& served_type_names() {
 
 std::vector<Key> serving_keys() {
   Rows all = precision_rows();
-  for (Rows rows : {pool_rows(), traffic_rows()}) std::move(rows.begin(), rows.end(), std::back_inserter(all));
+  for (Rows rows : {pool_rows(), fleet_rows(), traffic_rows()})
+    std::move(rows.begin(), rows.end(), std::back_inserter(all));
   return all;
 }
 

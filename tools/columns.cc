@@ -13,7 +13,7 @@ constexpr ColumnDoc kColumns[] = {
     {"gpus",
      "GPUs",
      "GPUs of the job, or that take part in a collective.",
-     {"run", "traffic", "compare", "reproduce", "collective", "topology", "campaign", "place", "queue"}},
+     {"run", "traffic", "compare", "reproduce", "collective", "topology", "campaign", "place", "queue", "search"}},
     {"ranks_simulated", "ranks", "Ranks that were simulated one by one; the rest behaves like one of them.", {"run"}},
     {"events", "", "Events that the engine handled.", {"run"}},
     {"hashed_steps", "", "The step with paths hashed, over seeds (--ecmp-seeds).", {"run"}},

@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <filesystem>
 #include <iostream>
 #include <memory>
@@ -168,19 +167,23 @@ CommandOptions declare_topology_import(CommandOptions app, const std::shared_ptr
   return topology;
 }
 
+using Kinds = std::vector<std::pair<std::string, CommandOptions>>;
+
 /// Launch lines of inference servers, by their engines.
-std::array<CommandOptions, 3> declare_server_imports(CommandOptions app,
-                                                     const std::shared_ptr<ImportOptions>& options) {
-  const auto declared = [&](const char* name, const char* what) {
+Kinds declare_server_imports(CommandOptions app, const std::shared_ptr<ImportOptions>& options) {
+  Kinds kinds;
+  for (const auto& [name, what] :
+       {std::pair("vllm",
+                  "a launch line of vLLM, vllm serve MODEL ..., or a file that holds it: import vllm FILE|ARGS"),
+        {"sglang", "a launch line of SGLang, python -m sglang.launch_server ...: import sglang FILE|ARGS"},
+        {"trtllm", "a launch line of TensorRT-LLM, trtllm-serve MODEL ...: import trtllm FILE|ARGS"}}) {
     CommandOptions sub = app.add_subcommand(name, what);
     sub.allow_extras();
     sub.add_option("--gpus", options->gpus, "GPUs of the cluster, at least (default 8)").check(Range(1, 1 << 20));
-    return sub;
-  };
-  return {
-      declared("vllm", "a launch line of vLLM, vllm serve MODEL ..., or a file that holds it: import vllm FILE|ARGS"),
-      declared("sglang", "a launch line of SGLang, python -m sglang.launch_server ...: import sglang FILE|ARGS"),
-      declared("trtllm", "a launch line of TensorRT-LLM, trtllm-serve MODEL ...: import trtllm FILE|ARGS")};
+    declare_common(sub, options);
+    kinds.emplace_back(name, sub);
+  }
+  return kinds;
 }
 
 /// `kind`: of the subcommand; empty: what the file says. `overrides`: of a recipe.
@@ -267,36 +270,31 @@ Action declare_import(CommandOptions app) {
   }
   CommandOptions mllog = app.add_subcommand("mllog", "the result log of an MLPerf run, as a measured record");
   mllog.add_option("file", options->file, "the log").required().type_name("FILE");
-  const std::array<CommandOptions, 3> servers = declare_server_imports(app, options);
-  for (CommandOptions sub : servers) declare_common(sub, options);
   for (CommandOptions sub :
        {hf, megatron, nemo, bridge, torchtitan, deepspeed, accelerate, nanotron, primus, axolotl, factory, mllog})
     declare_common(sub, options);
   CommandOptions topology = declare_topology_import(app, options);
-  const std::vector<std::pair<std::string, CommandOptions>> kinds{{"hf", hf},
-                                                                  {"megatron", megatron},
-                                                                  {"nemo", nemo},
-                                                                  {"bridge", bridge},
-                                                                  {"torchtitan", torchtitan},
-                                                                  {"deepspeed", deepspeed},
-                                                                  {"accelerate", accelerate},
-                                                                  {"nanotron", nanotron},
-                                                                  {"primus", primus},
-                                                                  {"axolotl", axolotl},
-                                                                  {"llamafactory", factory},
-                                                                  {"mllog", mllog},
-                                                                  {"vllm", servers[0]},
-                                                                  {"sglang", servers[1]},
-                                                                  {"trtllm", servers[2]},
-                                                                  {"topology", topology}};
-  return [options, kinds, megatron, bridge, servers] {
+  Kinds kinds{{"hf", hf},
+              {"megatron", megatron},
+              {"nemo", nemo},
+              {"bridge", bridge},
+              {"torchtitan", torchtitan},
+              {"deepspeed", deepspeed},
+              {"accelerate", accelerate},
+              {"nanotron", nanotron},
+              {"primus", primus},
+              {"axolotl", axolotl},
+              {"llamafactory", factory},
+              {"mllog", mllog},
+              {"topology", topology}};
+  for (const auto& server : declare_server_imports(app, options)) kinds.push_back(server);
+  return [options, kinds, bridge] {
     std::string kind;
     for (const auto& [name, sub] : kinds) {
-      if (sub.parsed()) kind = name;
+      if (!sub.parsed()) continue;
+      kind = name;
+      options->arguments = sub.remaining();
     }
-    options->arguments = megatron.remaining();
-    for (const CommandOptions& server : servers)
-      if (server.parsed()) options->arguments = server.remaining();
     return import_file(kind, *options, bridge.remaining());
   };
 }

@@ -70,7 +70,8 @@ std::vector<std::pair<std::string, std::string>> other_pools() {
       {"max_batched_tokens", "{parallelism: {tensor: 2}, max_sequences: 16, max_batched_tokens: 64}"}};
 }
 
-TEST_CASE("every key of serving and traffic moves what comes out", "[serving]") {
+/// Every key of a pool, and what it is one of.
+void walk_pools(std::set<std::string>& walked, const std::string& open) {
   const std::string pools = "serving.pools=[{parallelism: {tensor: 2}, max_sequences: 16, max_batched_tokens: 512, ";
   // Below a list: the list again, with one member more.
   const std::vector<std::pair<std::string, std::string>> below{{"name", "name: other"},
@@ -82,9 +83,6 @@ TEST_CASE("every key of serving and traffic moves what comes out", "[serving]") 
                                                                {"redundant_experts", "redundant_experts: 8"},
                                                                {"speculative", "speculative: {accepted: 0.5}"},
                                                                {"batching", "batching: sglang"}};
-  std::set<std::string> walked{"serving", "serving.pools", "traffic", "serving.pools[].parallelism"};
-  const std::string open = answer(std::string(kBase) + kOpen, {});
-  const std::string closed = answer(std::string(kBase) + kClosed, {});
   for (const auto& [key, member] : below) {
     INFO(key);
     walked.insert("serving.pools[]." + key);
@@ -97,6 +95,20 @@ TEST_CASE("every key of serving and traffic moves what comes out", "[serving]") 
     const std::string one = "serving.pools=[{replicas: 1, " + pool.substr(1) + "]";
     CHECK(answer(std::string(kBase) + kOpen, {one}) != answer(std::string(kBase) + kOpen, {pools + "replicas: 1}]"}));
   }
+  for (const auto& [key, value] :
+       {std::pair("tokens", "{tokens: 2, accepted: 0.5}"), {"accepted", "{accepted: 0.6}"}}) {
+    INFO(key);
+    walked.insert(std::string("serving.pools[].speculative.") + key);
+    CHECK(answer(std::string(kBase) + kOpen, {pools + "speculative: " + value + "}]"}) !=
+          answer(std::string(kBase) + kOpen, {pools + "speculative: {accepted: 0.5}}]"}));
+  }
+}
+
+TEST_CASE("every key of serving and traffic moves what comes out", "[serving]") {
+  std::set<std::string> walked{"serving", "serving.pools", "traffic", "serving.pools[].parallelism"};
+  const std::string open = answer(std::string(kBase) + kOpen, {});
+  const std::string closed = answer(std::string(kBase) + kClosed, {});
+  walk_pools(walked, open);
   const std::vector<Input> inputs{{"precision.weights=fp8"},
                                   {"precision.attention=fp8"},
                                   {"precision.experts=fp8"},
@@ -145,13 +157,6 @@ TEST_CASE("every key of serving and traffic moves what comes out", "[serving]") 
                   std::string("serving.slo.") + key + "=" + value}) !=
           answer(std::string(kBase) + kOpen, {"serving.slo={ttft: 1 s, tpot: 1 s, percentile: 99}"}));
     walked.insert(std::string("serving.slo.") + key);
-  }
-  for (const auto& [key, value] :
-       {std::pair("tokens", "{tokens: 2, accepted: 0.5}"), {"accepted", "{accepted: 0.6}"}}) {
-    INFO(key);
-    walked.insert(std::string("serving.pools[].speculative.") + key);
-    CHECK(answer(std::string(kBase) + kOpen, {pools + "speculative: " + value + "}]"}) !=
-          answer(std::string(kBase) + kOpen, {pools + "speculative: {accepted: 0.5}}]"}));
   }
   // Of two pools, below; of one value only; of the fleet (loop_test.cc).
   for (const char* key : {"serving.pools[].slow", "serving.pools[].slow.replicas", "serving.pools[].slow.factor",

@@ -47,10 +47,16 @@ TEST_CASE("what is handed over between pools is every prompt's cache, and its ti
   double sum = 0;
   for (const auto& [name, seconds] : result.at("time_s").items()) sum += seconds.get<double>();
   CHECK(sum == Approx(result.at("mean_e2el_ms").get<double>() / 1e3).epsilon(1e-6));
-  // A rank of the first pool sends what two of the second take: at most the rate of its NIC.
+  // A rank of the first pool sends what two of the second take, over NVLink: both pools lie in one node.
   const double transfer = result.at("time_s").at("transfer").get<double>();
-  CHECK(transfer > 700 * bytes / 2 / 50e9);
-  CHECK(transfer < 0.01);
+  CHECK(transfer > 700 * bytes / 2 / 450e9);
+  CHECK(transfer < 0.001);
+  // Each a node: every rank sends an eighth by its NIC.
+  const json far = answer_of({"serving", file, "--json", "-", "--set",
+                              "serving.pools=[{role: prefill, parallelism: {tensor: 8}}, {role: decode, parallelism: "
+                              "{tensor: 8}}]"});
+  CHECK(far.at("time_s").at("transfer").get<double>() > 700 * bytes / 8 / 50e9);
+  CHECK(far.at("time_s").at("transfer").get<double>() < 3 * 700 * bytes / 8 / 50e9);
   const json slower = answer_of({"serving", file, "--json", "-", "--set", "serving.kv_transfer={latency: 30 ms}"});
   CHECK(slower.at("time_s").at("transfer").get<double>() == Approx(transfer + 0.03).epsilon(0.05));
   const json layered =

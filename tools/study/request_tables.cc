@@ -39,8 +39,14 @@ NamedRun run_of(const std::string& file) {
     else
       run.tensor = 1;
   }
-  run.device = served_device_here(stem.substr(0, dash));
-  run.model = stem.substr(dash + 1);
+  // Names of devices have dashes too.
+  for (std::size_t cut = stem.find('-'); cut != std::string::npos; cut = stem.find('-', cut + 1)) {
+    const auto device = served_device_here(stem.substr(0, cut));
+    if (!device) continue;
+    run.device = *device;
+    run.model = stem.substr(cut + 1);
+  }
+  if (run.model.empty()) throw sim::UserError(fmt::format("{}: no device of that name ships", file));
   return run;
 }
 

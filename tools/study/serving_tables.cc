@@ -519,7 +519,12 @@ std::optional<double> ServingRow::error_pct(const std::string& metric) const {
   return 100 * ((rate ? m->second / p->second : p->second / m->second) - 1);
 }
 
-std::string served_device_here(const std::string& name) { return name_here(kDevices, name, "the device"); }
+std::optional<std::string> served_device_here(const std::string& name) {
+  for (const NameHere& one : kDevices) {
+    if (one.table == name) return std::string(one.here);
+  }
+  return std::nullopt;
+}
 
 bool is_serving_table(const std::string& file) {
   if (!file.ends_with(".csv") && !file.ends_with(".csv.gz")) return false;

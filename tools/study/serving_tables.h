@@ -21,8 +21,8 @@ struct ServingRow {
 
 /// Whether the file is a table of measured serving, by its name and header.
 bool is_serving_table(const std::string& file);
-/// The profile that ships of a device, by its name in a table. Throws sim::UserError.
-std::string served_device_here(const std::string& name);
+/// The profile that ships of a device, by its name in a table; nothing where none does.
+std::optional<std::string> served_device_here(const std::string& name);
 /// Throws sim::UserError where the table cannot be read; rows that cannot be run say why.
 std::vector<ServingRow> validate_serving(const std::string& file, unsigned jobs);
 nlohmann::ordered_json serving_rows_json(const std::vector<ServingRow>& rows);

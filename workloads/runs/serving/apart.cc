@@ -124,20 +124,27 @@ class Loop {
     const Time act = std::min(one ? one->at : kNever, two ? two->at : kNever);
     const Time now = std::min({act, comes, flows});
     if (now == kNever) return false;
-    if (two && two->at == now && two->rank == 0) return act_of_second(two->replica), true;
-    if (flows == now) return flow(), true;
-    if (comes == now) return come(), true;
-    if (one && one->at == now) {
-      first_.at(one->replica).act();
-      first_.changed(one->replica);
-      for (const Replica::Finished& f : computed_) {
-        blocks_[static_cast<std::size_t>(f.request)] = f.blocks;
-        coming_.push({f.at, Coming::What::computed, f.request});
-      }
-      computed_.clear();
-      return true;
+    if (two && two->at == now && two->rank == 0)
+      act_of_second(two->replica);
+    else if (flows == now)
+      flow();
+    else if (comes == now)
+      come();
+    else if (one && one->at == now)
+      act_of_first(one->replica);
+    else
+      act_of_second(two->replica);
+    return true;
+  }
+
+  void act_of_first(std::int64_t replica) {
+    first_.at(replica).act();
+    first_.changed(replica);
+    for (const Replica::Finished& f : computed_) {
+      blocks_[static_cast<std::size_t>(f.request)] = f.blocks;
+      coming_.push({f.at, Coming::What::computed, f.request});
     }
-    return act_of_second(two->replica), true;
+    computed_.clear();
   }
 
   void act_of_second(std::int64_t replica) {

@@ -151,7 +151,8 @@ std::int64_t Scheduler::handed_tokens(std::int32_t id) const {
 }
 
 bool Scheduler::reserve(std::int32_t id, std::int64_t steps) {
-  if (running_ + reserved_ >= limits_.sequences) return false;
+  // Who was thrown out comes first.
+  if (running_ + reserved_ >= limits_.sequences || !waiting_.empty()) return false;
   const std::int64_t own = blocks_.of_tokens(handed_tokens(id));
   const std::int64_t asked = limits_.batching->preempts ? own + blocks_of_steps(steps) : promised_ + blocks_at_end(id);
   if (asked > blocks_.free()) return false;
