@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "scenarios/scenario.h"
 #include "sim/error.h"
@@ -62,13 +63,18 @@ std::vector<RlSplit> split_rl(const sim::Settings& document, unsigned jobs) {
         "{}: engine and trainer share their GPUs, expected rl.placement: separate or asynchronous to split them",
         base.id));
   const std::int64_t replica = base.rollout.replica.layout.gpus(), node = base.rollout.machine.gpus_per_node;
-  std::int64_t unit = std::max(replica, node);
-  // Of more than 64 splits even ones are tried.
-  constexpr std::int64_t kMostSplits = 64;
-  if (base.gpus / unit > kMostSplits) unit *= (base.gpus / unit + kMostSplits - 1) / kMostSplits;
+  const workloads::Parallelism& layout = base.update.parallelism;
+  const std::int64_t model = layout.tensor * layout.pipeline * layout.context;
   std::vector<RlSplit> splits;
-  for (std::int64_t gpus = unit; gpus < base.gpus; gpus += unit)
-    splits.push_back({gpus, base.gpus - gpus, 0, 0, 0, 0, true, ""});
+  for (std::int64_t gpus = std::lcm(replica, node); gpus < base.gpus; gpus += std::lcm(replica, node))
+    if ((base.gpus - gpus) % model == 0) splits.push_back({gpus, base.gpus - gpus, 0, 0, 0, 0, true, ""});
+  // Of many splits even ones are tried.
+  constexpr std::size_t kMostSplits = 64;
+  if (const std::size_t every = (splits.size() + kMostSplits - 1) / kMostSplits; every > 1) {
+    std::vector<RlSplit> some;
+    for (std::size_t i = every - 1; i < splits.size(); i += every) some.push_back(splits[i]);
+    splits = std::move(some);
+  }
   for_each_parallel(splits.size(), jobs, "splits", [&](std::size_t i) {
     RlSplit& split = splits[i];
     sim::Settings changed = document;

@@ -36,8 +36,9 @@ struct RlSplit {
   std::string reason;  // why it cannot be run
 };
 
-/// Every split of the GPUs into whole nodes, or whole replicas where these are larger, the fastest first; those that
-/// cannot be run last, with their reason. Throws sim::UserError where engine and trainer share their GPUs.
+/// Every split of the GPUs into whole nodes and replicas that leaves the trainer whole copies of the model, at most 64
+/// of them, the fastest first; those that cannot be run last, with their reason. Throws sim::UserError where engine and
+/// trainer share their GPUs.
 std::vector<RlSplit> split_rl(const sim::Settings& document, unsigned jobs);
 
 }  // namespace orrery::tools
