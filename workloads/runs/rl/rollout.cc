@@ -20,7 +20,7 @@ void add_request(Share& share, const Handed& handed, std::size_t place, std::int
   request.input = handed.sample.input;
   request.output = handed.sample.output;
   serving::Trace& trace = share.trace;
-  if (const std::int64_t blocks = handed.sample.input / block_tokens; blocks > 0) {
+  if (const std::int64_t blocks = (handed.sample.input - handed.sample.carried) / block_tokens; blocks > 0) {
     const auto begin = static_cast<std::uint32_t>(trace.contents.size());
     const auto [at, fresh] = share.prompts.emplace(who, begin);
     if (fresh)
