@@ -46,7 +46,10 @@ Rollout generate(std::span<const Handed> handed, const Fleet& fleet, serving::St
     const bool next =
         fleet.by_sample || i == 0 || sample.prompt != handed[i - 1].sample.prompt || handed[i].at != handed[i - 1].at;
     // Prompts are told apart by where they were handed in: their numbers begin anew in every step.
-    if (i == 0 || sample.prompt != handed[i - 1].sample.prompt || handed[i].at != handed[i - 1].at) ++prompt;
+    const auto own_input = [](const Sample& one) { return one.input - one.carried; };
+    if (i == 0 || sample.prompt != handed[i - 1].sample.prompt || handed[i].at != handed[i - 1].at ||
+        own_input(sample) != own_input(handed[i - 1].sample))
+      ++prompt;
     if (next) ++dealt;
     if (sample.output == 0) {
       out.served[i] = {handed[i].at, handed[i].at, handed[i].at, handed[i].at, 0, 0, false};
