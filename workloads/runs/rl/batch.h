@@ -33,6 +33,7 @@ LogNormal cut_log_normal(double mean, double variation, double most);
 struct Sample {
   std::int32_t prompt = 0;  // which
   std::int32_t input = 1, output = 0;
+  std::int32_t carried = 0;  // of the input, what it had written before: shared with no other sample
 };
 
 struct BatchSpec {

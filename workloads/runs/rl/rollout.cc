@@ -20,7 +20,7 @@ void add_request(Share& share, const Handed& handed, std::size_t place, std::int
   request.input = handed.sample.input;
   request.output = handed.sample.output;
   serving::Trace& trace = share.trace;
-  if (const std::int64_t blocks = handed.sample.input / block_tokens; blocks > 0) {
+  if (const std::int64_t blocks = (handed.sample.input - handed.sample.carried) / block_tokens; blocks > 0) {
     const auto begin = static_cast<std::uint32_t>(trace.contents.size());
     const auto [at, fresh] = share.prompts.emplace(who, begin);
     if (fresh)
@@ -46,7 +46,10 @@ Rollout generate(std::span<const Handed> handed, const Fleet& fleet, serving::St
     const bool next =
         fleet.by_sample || i == 0 || sample.prompt != handed[i - 1].sample.prompt || handed[i].at != handed[i - 1].at;
     // Prompts are told apart by where they were handed in: their numbers begin anew in every step.
-    if (i == 0 || sample.prompt != handed[i - 1].sample.prompt || handed[i].at != handed[i - 1].at) ++prompt;
+    const auto own_input = [](const Sample& one) { return one.input - one.carried; };
+    if (i == 0 || sample.prompt != handed[i - 1].sample.prompt || handed[i].at != handed[i - 1].at ||
+        own_input(sample) != own_input(handed[i - 1].sample))
+      ++prompt;
     if (next) ++dealt;
     if (sample.output == 0) {
       out.served[i] = {handed[i].at, handed[i].at, handed[i].at, handed[i].at, 0, 0, false};

@@ -54,6 +54,7 @@ std::vector<Sample> cut_short(const std::vector<Handed>& handed, const Rollout& 
       done = std::min(sample.output - 1, 1 + static_cast<std::int32_t>(share * (sample.output - 1)));
     }
     sample.input += done;
+    sample.carried += done;
     sample.output -= done;
     left.push_back(sample);
   }
