@@ -238,6 +238,23 @@ TEST_CASE("answers left to the next step shorten the tail", "[rl]") {
   CHECK(partial.generation < whole.generation);
 }
 
+TEST_CASE("what is carried over from step to step meets new prompts of other lengths under the same numbers", "[rl]") {
+  // Left-over answers stand beside prompts of the next step whose numbers begin anew; their caches are not shared.
+  StepSpec spec = spec_of(64, 8, 300, 1.5);
+  spec.batch.prompt = {200, 1, 4000, {}};
+  spec.steps = 5;
+  for (const double oversampling : {1.1, 1.25, 2.0}) {
+    spec.oversampling = oversampling;
+    for (const std::int64_t replicas : {1, 3, 16}) {
+      INFO(oversampling << " x, " << replicas << " replicas");
+      const Steps steps = steps_of(spec, prices_of(100 * kMs), replicas);
+      CHECK(steps.refused == 0);
+      CHECK(steps.trained == 64 * 8);
+      CHECK(steps.ends.size() >= 64 * 8);
+    }
+  }
+}
+
 TEST_CASE("dynamic sampling takes rounds until enough prompts count", "[rl]") {
   StepSpec spec = spec_of(64, 4, 100, 1);
   spec.batch.accepted = 0.3;
