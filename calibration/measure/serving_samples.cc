@@ -65,7 +65,7 @@ std::uint64_t shape_of(const Line& line) {
   return h;
 }
 
-double seconds_at(const Line& line, const char* column = "us") { return line.number(column) * 1e-6; }
+double measured_seconds(const Line& line, const char* column = "us") { return line.number(column) * 1e-6; }
 
 void add(const Line& line, ServingSamples& out, const Asked& shape, Engine engine, double seconds) {
   out.rows.push_back({engine, shape, seconds, shape_of(line)});
@@ -82,7 +82,7 @@ void read_decode(const Line& line, ServingSamples& out) {
   a.visible = a.sequences * (a.window > 0 ? std::min(a.window, tokens) : tokens);
   a.cached = a.sequences * tokens;
   a.kv_bytes = cache_bytes_of(line);
-  add(line, out, asked(a), engine_of(line), seconds_at(line));
+  add(line, out, asked(a), engine_of(line), measured_seconds(line));
 }
 
 void read_context(const Line& line, ServingSamples& out) {
@@ -96,7 +96,7 @@ void read_context(const Line& line, ServingSamples& out) {
   a.window = zero_or_more(line, "window");
   a.kv_bytes = cache_bytes_of(line);
   a.fp8 = line.text("dtype") == "fp8";
-  add(line, out, asked(a), engine_of(line), seconds_at(line));
+  add(line, out, asked(a), engine_of(line), measured_seconds(line));
 }
 
 void read_latent_decode(const Line& line, ServingSamples& out) {
@@ -105,7 +105,7 @@ void read_latent_decode(const Line& line, ServingSamples& out) {
   a.visible = a.sequences * real(line.count("kv_tokens"));
   a.heads = real(line.count("heads"));
   a.kv_bytes = cache_bytes_of(line);
-  add(line, out, asked(a), engine_of(line), seconds_at(line));
+  add(line, out, asked(a), engine_of(line), measured_seconds(line));
 }
 
 void read_latent_context(const Line& line, ServingSamples& out) {
@@ -118,7 +118,7 @@ void read_latent_context(const Line& line, ServingSamples& out) {
   a.value_dim = 128;
   a.kv_bytes = cache_bytes_of(line);
   a.fp8 = line.text("dtype") == "fp8";
-  add(line, out, asked(a), engine_of(line), seconds_at(line));
+  add(line, out, asked(a), engine_of(line), measured_seconds(line));
 }
 
 void read_block(const Line& line, ServingSamples& out) {
@@ -141,7 +141,7 @@ void read_block(const Line& line, ServingSamples& out) {
   b.decode = decode;
   b.heads = real(line.count("heads"));
   b.kv_bytes = cache_bytes_of(line);
-  add(line, out, asked(b), engine_of(line), seconds_at(line));
+  add(line, out, asked(b), engine_of(line), measured_seconds(line));
 }
 
 void read_product(const Line& line, ServingSamples& out) {
@@ -151,7 +151,7 @@ void read_product(const Line& line, ServingSamples& out) {
     return;
   }
   const ServedProduct p{*type, real(line.count("m")), real(line.count("n")), real(line.count("k"))};
-  add(line, out, asked(p), engine_of(line), seconds_at(line));
+  add(line, out, asked(p), engine_of(line), measured_seconds(line));
 }
 
 double exponent_of(const Line& line) {
@@ -185,13 +185,13 @@ void read_mixture(const Line& line, ServingSamples& out) {
   x.gated = kernel.find("nongated") == std::string_view::npos && !(x.top_k == 22 && x.experts == 512) &&
             !(x.hidden == 2688 && ffn == 1856);
   if (x.gated && kernel.find("min_latency") != std::string_view::npos) x.kernels = ExpertKernels::least_latency;
-  add(line, out, asked(x), engine_of(line), seconds_at(line));
+  add(line, out, asked(x), engine_of(line), measured_seconds(line));
 }
 
 void read_reduce(const Line& line, ServingSamples& out) {
   const bool eager = line.text("kernel").ends_with("eager");
   const ServedAllReduce r{real(line.count("gpus")), 2 * real(line.count("elements")), !eager};
-  add(line, out, asked(r), engine_of(line), seconds_at(line));
+  add(line, out, asked(r), engine_of(line), measured_seconds(line));
 }
 
 void read_low_latency(const Line& line, ServingSamples& out) {
@@ -203,9 +203,9 @@ void read_low_latency(const Line& line, ServingSamples& out) {
   x.nodes = real(line.count("nodes"));
   x.gpus = 8 * x.nodes;
   x.pass = ExchangePass::dispatch;
-  add(line, out, asked(x), engine_of(line), seconds_at(line, "dispatch_us"));
+  add(line, out, asked(x), engine_of(line), measured_seconds(line, "dispatch_us"));
   x.pass = ExchangePass::combine;
-  add(line, out, asked(x), engine_of(line), seconds_at(line, "combine_us"));
+  add(line, out, asked(x), engine_of(line), measured_seconds(line, "combine_us"));
 }
 
 /// FlashInfer's kernels, which SGLang has as a choice: how its own predictions carry over to chunks on a prefix.
@@ -215,7 +215,7 @@ void read_chunk(const Line& line, ServingSamples& out) {
   const double channels = real(line.count("head_dim"));
   if (line.text("phase") == "decode") {
     DecodeAttention a{sequences, sequences * (cached + 1), 0, heads, kv_heads, channels};
-    add(line, out, asked(a), Engine::sglang, seconds_at(line));
+    add(line, out, asked(a), Engine::sglang, measured_seconds(line));
     return;
   }
   const PromptPiece piece{sequences, real(line.count("chunk_tokens")), cached};
@@ -224,7 +224,7 @@ void read_chunk(const Line& line, ServingSamples& out) {
   a.heads = heads;
   a.kv_heads = kv_heads;
   a.head_dim = channels;
-  add(line, out, asked(a), Engine::sglang, seconds_at(line));
+  add(line, out, asked(a), Engine::sglang, measured_seconds(line));
 }
 
 /// What tables call the kernels of mixers with a state.
@@ -280,7 +280,7 @@ void read_scan(const Line& line, ServingSamples& out) {
     s.key_heads = real(line.count("k_heads"));
     s.key_dim = real(line.count("head_k"));
   }
-  add(line, out, asked(s), engine_of(line), seconds_at(line));
+  add(line, out, asked(s), engine_of(line), measured_seconds(line));
 }
 
 struct ServingTable {

@@ -483,6 +483,11 @@ TEST_CASE("no key of the schema is missing from the walk") {
                                            "cluster.device.experts",  // tests/calibration/experts_test.cc
                                            "cluster.device.power",    // power_test.cc; tests/workloads/eager_test.cc
                                            "cluster.fabric.q",        // tests/topology/slim_fly_test.cc
+                                           "cluster.device.scans",    // tests/workloads/pattern_test.cc
+                                           "model.blocks",            // likewise
+                                           "model.mixers",            // likewise
+                                           "model.channels",          // likewise
+                                           "model.active_parameters",
                                            "cluster.device.peak",
                                            "cluster.device.inherits",
                                            "model.inherits",
