@@ -27,7 +27,7 @@ bool named(std::string_view text, std::size_t count, const Name& name_at, std::s
   return false;
 }
 
-DataType data_type(const Line& line) {
+DataType data_type(const TableLine& line) {
   const std::string_view t = line.text("dtype");
   if (t == "bfloat16" || t == "bf16") return DataType::bf16;
   if (t == "float16" || t == "fp16") return DataType::fp16;
@@ -42,7 +42,7 @@ DataType data_type(const Line& line) {
                          "', expected bfloat16, float16, float32, fp8, fp8_e4m3, fp8_e5m2, fp8_block, mxfp8 or nvfp4");
 }
 
-CollectiveOp collective(const Line& line, const std::string& column) {
+CollectiveOp collective(const TableLine& line, const std::string& column) {
   const std::string_view t = line.text(column);
   if (t == "alltoall") return CollectiveOp::all_to_all;
   std::size_t found = 0;
@@ -52,7 +52,7 @@ CollectiveOp collective(const Line& line, const std::string& column) {
   line.fail(column, "got '" + std::string(t) + "', expected all_reduce, all_gather, reduce_scatter, alltoall, ...");
 }
 
-void read_gemm(const Line& line, Samples& out) {
+void read_gemm(const TableLine& line, Samples& out) {
   Gemm g;
   g.dtype = data_type(line);
   g.m = line.count("m");
@@ -62,7 +62,7 @@ void read_gemm(const Line& line, Samples& out) {
   out.gemm.push_back({g, line.number("ms") * 1e-3});
 }
 
-void read_attention(const Line& line, Samples& out) {
+void read_attention(const TableLine& line, Samples& out) {
   Attention a;
   if (line.has("dtype")) a.dtype = data_type(line);
   a.batch = line.count("batch");
@@ -81,7 +81,7 @@ bool is_gated(const ExpertLayer& l) {
   return !(l.top_k == 22 && l.experts == 512) && !(l.hidden == 2688 && l.ffn == 1856);
 }
 
-double power_law(const Line& line) {
+double power_law(const TableLine& line) {
   constexpr std::string_view kPowerLaw = "power_law_";
   std::string_view t = line.text("distribution");
   if (t == "balanced") return 0;
@@ -95,7 +95,7 @@ double power_law(const Line& line) {
                                 "', expected balanced or power_law_<exponent>, as in power_law_1.2");
 }
 
-void read_experts(const Line& line, Samples& out) {
+void read_experts(const TableLine& line, Samples& out) {
   ExpertLayer l;
   l.dtype = data_type(line);
   l.tokens = line.count("tokens");
@@ -176,13 +176,13 @@ void drop_faster_twins(Samples& out) {
 constexpr double kScaledFp8 = 1 + 4.0 / 128;  // bytes of an element with its share of a scale for each 128
 
 /// A time that may be 0: none.
-double optional_number(const Line& line, const std::string& column) {
+double optional_number(const TableLine& line, const std::string& column) {
   return line.text(column) == "0" ? 0.0 : line.number(column);
 }
 
 /// DeepEP's own test on random routing: rows to experts in fp8, results back in bf16, on nodes of eight GPUs or trays
 /// of four. Between nodes a token stays within four (test_internode.py), and a rank that is done waits for the others.
-void read_deepep(const Line& line, Samples& out) {
+void read_deepep(const TableLine& line, Samples& out) {
   std::string device(line.text("device"));
   std::replace(device.begin(), device.end(), '_', '-');
   const auto nodes = static_cast<double>(line.count("nodes"));
@@ -208,7 +208,7 @@ void read_deepep(const Line& line, Samples& out) {
 
 /// TensorRT-LLM's one-sided exchange in an NVLink domain of GB200, balanced: a token's choices lie on as many ranks as
 /// there are, or as it has choices. In NVFP4 the table holds two kernels and does not name them.
-void read_one_sided(const Line& line, Samples& out) {
+void read_one_sided(const TableLine& line, Samples& out) {
   const std::string_view op = line.text("op");
   const DataType type = data_type(line);
   const bool combine = op == "alltoall_combine";
@@ -231,7 +231,7 @@ void read_one_sided(const Line& line, Samples& out) {
 }
 
 /// `size_column` counts elements of so many bytes.
-CollectiveSample collective_sample(const Line& line, const std::string& op_column, double seconds,
+CollectiveSample collective_sample(const TableLine& line, const std::string& op_column, double seconds,
                                    const std::string& size_column = "bytes", std::int64_t element = 1) {
   const std::int64_t gpus = line.count("gpus");
   if (gpus > 1'000'000) line.fail("gpus", "expected at most a million");
@@ -244,20 +244,20 @@ CollectiveSample collective_sample(const Line& line, const std::string& op_colum
 }
 
 /// Of several devices: elements of 2 bytes, milliseconds.
-void read_device_collective(const Line& line, Samples& out) {
+void read_device_collective(const TableLine& line, Samples& out) {
   out.collective.push_back(collective_sample(line, "op", line.number("ms") * 1e-3, "elements", 2));
 }
 
-void read_collective(const Line& line, Samples& out) {
+void read_collective(const TableLine& line, Samples& out) {
   out.collective.push_back(collective_sample(line, "op", line.number("us") * 1e-6));
 }
 
-void read_kernel(const Line& line, Samples& out) {
+void read_kernel(const TableLine& line, Samples& out) {
   out.kernel.push_back({std::string(line.text("device")), std::string(line.text("kernel")), line.optional_count("m"),
                         line.optional_count("n"), line.optional_count("k"), line.number("us") * 1e-6});
 }
 
-Gemm::Form form_of(const Line& line) {
+Gemm::Form form_of(const TableLine& line) {
   const std::string_view t = line.text("form");
   if (t == "tn" || t.empty()) return Gemm::Form::forward;
   if (t == "nn") return Gemm::Form::data_gradient;
@@ -265,7 +265,7 @@ Gemm::Form form_of(const Line& line) {
   line.fail("form", "got '" + std::string(t) + "', expected tn, nn or nt");
 }
 
-GemmSample measured_gemm(const Line& line) {
+GemmSample measured_gemm(const TableLine& line) {
   Gemm g;
   g.dtype = data_type(line);
   g.form = form_of(line);
@@ -281,7 +281,7 @@ GemmSample measured_gemm(const Line& line) {
 }
 
 /// `batch` experts of m tokens each; the sizes are those of the product in its form.
-GroupedSample measured_grouped(const Line& line) {
+GroupedSample measured_grouped(const TableLine& line) {
   GroupedGemm g;
   g.dtype = data_type(line);
   g.form = form_of(line);
@@ -299,7 +299,7 @@ GroupedSample measured_grouped(const Line& line) {
   return {g, line.number("seconds")};
 }
 
-Attention attention_of(const Line& line) {
+Attention attention_of(const TableLine& line) {
   Attention a;
   a.dtype = data_type(line);
   a.batch = line.optional_count("batch", 1);
@@ -312,7 +312,7 @@ Attention attention_of(const Line& line) {
   return a;
 }
 
-AttentionSample measured_attention(const Line& line) {
+AttentionSample measured_attention(const TableLine& line) {
   Attention a = attention_of(line);
   a.kernel = AttentionKernel::fused;  // of the library that trains
   const std::string_view name = line.text("name");
@@ -322,7 +322,7 @@ AttentionSample measured_attention(const Line& line) {
   return {a, line.number("seconds")};
 }
 
-void measured_streaming(const Line& line, Samples& out) {
+void measured_streaming(const TableLine& line, Samples& out) {
   const std::string_view name = line.text("name");
   const double bytes = line.number("bytes"), seconds = line.number("seconds");
   std::size_t found = 0;
@@ -333,7 +333,7 @@ void measured_streaming(const Line& line, Samples& out) {
     out.facts.push_back({"streaming", std::string(name), bytes, seconds});
 }
 
-PowerSample measured_power(const Line& line) {
+PowerSample measured_power(const TableLine& line) {
   PowerSample s;
   const std::string_view name = line.text("name");
   const std::size_t mark = name.rfind('_');
@@ -367,7 +367,7 @@ PowerSample measured_power(const Line& line) {
 }
 
 /// A row of what `orrery calibrate` wrote.
-void read_measured(const Line& line, Samples& out) {
+void read_measured(const TableLine& line, Samples& out) {
   const std::string_view kind = line.text("class");
   const std::string_view limits = line.has("limited") ? line.text("limited") : std::string_view{};
   if (!limits.empty()) ++out.limited[std::string(limits)];
@@ -399,7 +399,7 @@ void read_measured(const Line& line, Samples& out) {
 
 struct Table {
   std::vector<std::string> columns;
-  void (*read)(const Line&, Samples&);
+  void (*read)(const TableLine&, Samples&);
 };
 
 const std::vector<Table>& tables() {
@@ -467,7 +467,7 @@ Samples read_samples(const std::string& file) {
     if (!whole && table.read == read_measured)
       throw UserError(Place{file, number, 1}, "line",
                       "the last line is cut off, expected a line break at its end; delete the line");
-    table.read(Line(file, number, columns, text), out);
+    table.read(TableLine(file, number, columns, text), out);
   }
   mark_collector(out);
   mark_tuned(out);

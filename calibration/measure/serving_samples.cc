@@ -19,14 +19,14 @@ using sim::Place;
 using sim::real;
 using sim::UserError;
 
-Engine engine_of(const Line& line) {
+Engine engine_of(const TableLine& line) {
   for (std::size_t e = 0; e < kEngines; ++e)
     if (line.text("engine") == name_of(static_cast<Engine>(e))) return static_cast<Engine>(e);
   line.fail("engine", "got '" + std::string(line.text("engine")) + "', expected trtllm, vllm or sglang");
 }
 
 /// Columns name types as collectors do; none: a type that has no model (int8 activations).
-std::optional<WeightType> weight_type(const Line& line, const std::string& column) {
+std::optional<WeightType> weight_type(const TableLine& line, const std::string& column) {
   static const std::map<std::string_view, WeightType> names{{"bfloat16", WeightType::bf16},
                                                             {"float16", WeightType::bf16},
                                                             {"fp8", WeightType::fp8},
@@ -40,10 +40,10 @@ std::optional<WeightType> weight_type(const Line& line, const std::string& colum
   return found == names.end() ? std::nullopt : std::optional(found->second);
 }
 
-double cache_bytes_of(const Line& line) { return line.text("kv_dtype") == "fp8" ? 1 : 2; }
+double cache_bytes_of(const TableLine& line) { return line.text("kv_dtype") == "fp8" ? 1 : 2; }
 
 /// Zero is a length too.
-double zero_or_more(const Line& line, const std::string& column) { return real(line.optional_count(column, 0)); }
+double zero_or_more(const TableLine& line, const std::string& column) { return real(line.optional_count(column, 0)); }
 
 std::uint64_t mixed(std::uint64_t h, double value) {
   std::uint64_t x = h ^ (static_cast<std::uint64_t>(value * 1000) + 0x9e3779b97f4a7c15ull + (h << 6) + (h >> 2));
@@ -53,7 +53,7 @@ std::uint64_t mixed(std::uint64_t h, double value) {
 }
 
 /// The sizes of a row, whatever its types and engine.
-std::uint64_t shape_of(const Line& line) {
+std::uint64_t shape_of(const TableLine& line) {
   std::uint64_t h = 1;
   for (const char* column : {"batch",    "kv_tokens", "new_tokens", "chunk_tokens", "cached_tokens",
                              "heads",    "kv_heads",  "head_dim",   "window",       "m",
@@ -65,13 +65,13 @@ std::uint64_t shape_of(const Line& line) {
   return h;
 }
 
-double measured_seconds(const Line& line, const char* column = "us") { return line.number(column) * 1e-6; }
+double measured_seconds(const TableLine& line, const char* column = "us") { return line.number(column) * 1e-6; }
 
-void add(const Line& line, ServingSamples& out, const Asked& shape, Engine engine, double seconds) {
+void add(const TableLine& line, ServingSamples& out, const Asked& shape, Engine engine, double seconds) {
   out.rows.push_back({engine, shape, seconds, shape_of(line)});
 }
 
-void read_decode(const Line& line, ServingSamples& out) {
+void read_decode(const TableLine& line, ServingSamples& out) {
   DecodeAttention a;
   a.sequences = real(line.count("batch"));
   const double tokens = real(line.count("kv_tokens"));
@@ -85,7 +85,7 @@ void read_decode(const Line& line, ServingSamples& out) {
   add(line, out, asked(a), engine_of(line), measured_seconds(line));
 }
 
-void read_context(const Line& line, ServingSamples& out) {
+void read_context(const TableLine& line, ServingSamples& out) {
   const PromptPiece piece{real(line.count("batch")), real(line.count("new_tokens")),
                           zero_or_more(line, "cached_tokens")};
   PrefillAttention a;
@@ -99,7 +99,7 @@ void read_context(const Line& line, ServingSamples& out) {
   add(line, out, asked(a), engine_of(line), measured_seconds(line));
 }
 
-void read_latent_decode(const Line& line, ServingSamples& out) {
+void read_latent_decode(const TableLine& line, ServingSamples& out) {
   LatentDecode a;
   a.sequences = real(line.count("batch"));
   a.visible = a.sequences * real(line.count("kv_tokens"));
@@ -108,7 +108,7 @@ void read_latent_decode(const Line& line, ServingSamples& out) {
   add(line, out, asked(a), engine_of(line), measured_seconds(line));
 }
 
-void read_latent_context(const Line& line, ServingSamples& out) {
+void read_latent_context(const TableLine& line, ServingSamples& out) {
   const PromptPiece piece{real(line.count("batch")), real(line.count("new_tokens")),
                           zero_or_more(line, "cached_tokens")};
   PrefillAttention a;
@@ -121,7 +121,7 @@ void read_latent_context(const Line& line, ServingSamples& out) {
   add(line, out, asked(a), engine_of(line), measured_seconds(line));
 }
 
-void read_block(const Line& line, ServingSamples& out) {
+void read_block(const TableLine& line, ServingSamples& out) {
   const bool decode = line.has("kv_tokens");
   PromptPiece piece{real(line.count("batch")), 1, 0};
   if (decode) {
@@ -144,7 +144,7 @@ void read_block(const Line& line, ServingSamples& out) {
   add(line, out, asked(b), engine_of(line), measured_seconds(line));
 }
 
-void read_product(const Line& line, ServingSamples& out) {
+void read_product(const TableLine& line, ServingSamples& out) {
   const auto type = weight_type(line, "dtype");
   if (!type) {
     ++out.left_out;
@@ -154,7 +154,7 @@ void read_product(const Line& line, ServingSamples& out) {
   add(line, out, asked(p), engine_of(line), measured_seconds(line));
 }
 
-double exponent_of(const Line& line) {
+double exponent_of(const TableLine& line) {
   constexpr std::string_view kPowerLaw = "power_law_";
   const std::string_view t = line.text("distribution");
   if (!t.starts_with(kPowerLaw)) return 0;
@@ -164,7 +164,7 @@ double exponent_of(const Line& line) {
   return out;
 }
 
-void read_mixture(const Line& line, ServingSamples& out) {
+void read_mixture(const TableLine& line, ServingSamples& out) {
   const auto type = weight_type(line, "dtype");
   const std::string_view kernel = line.text("kernel");
   if (!type || line.has("slots")) {
@@ -188,13 +188,13 @@ void read_mixture(const Line& line, ServingSamples& out) {
   add(line, out, asked(x), engine_of(line), measured_seconds(line));
 }
 
-void read_reduce(const Line& line, ServingSamples& out) {
+void read_reduce(const TableLine& line, ServingSamples& out) {
   const bool eager = line.text("kernel").ends_with("eager");
   const ServedAllReduce r{real(line.count("gpus")), 2 * real(line.count("elements")), !eager};
   add(line, out, asked(r), engine_of(line), measured_seconds(line));
 }
 
-void read_low_latency(const Line& line, ServingSamples& out) {
+void read_low_latency(const TableLine& line, ServingSamples& out) {
   LowLatencyExchange x;
   x.tokens = real(line.count("tokens"));
   x.hidden = real(line.count("hidden"));
@@ -209,7 +209,7 @@ void read_low_latency(const Line& line, ServingSamples& out) {
 }
 
 /// FlashInfer's kernels, which SGLang has as a choice: how its own predictions carry over to chunks on a prefix.
-void read_chunk(const Line& line, ServingSamples& out) {
+void read_chunk(const TableLine& line, ServingSamples& out) {
   const double sequences = real(line.count("batch")), cached = zero_or_more(line, "cached_tokens");
   const double heads = real(line.count("heads")), kv_heads = real(line.count("kv_heads"));
   const double channels = real(line.count("head_dim"));
@@ -252,7 +252,7 @@ constexpr ScanKernelName kScanKernelNames[]{
     {"fused_kda_decode", ServedScan::Part::step, 4},
 };
 
-void read_scan(const Line& line, ServingSamples& out) {
+void read_scan(const TableLine& line, ServingSamples& out) {
   const std::string_view kernel = line.text("kernel");
   const auto* known = std::find_if(std::begin(kScanKernelNames), std::end(kScanKernelNames),
                                    [&](const ScanKernelName& one) { return one.name == kernel; });
@@ -285,7 +285,7 @@ void read_scan(const Line& line, ServingSamples& out) {
 
 struct ServingTable {
   std::vector<std::string> columns;
-  void (*read)(const Line&, ServingSamples&);
+  void (*read)(const TableLine&, ServingSamples&);
 };
 
 /// The first whose columns are all there.
@@ -355,7 +355,7 @@ ServingSamples read_serving_samples(const std::string& file) {
     throw UserError(Place{file, 1, 1}, "header", "got '" + std::string(line) + "', expected a table of kernels");
   ServingSamples out;
   while (next(line))
-    if (!line.empty()) table->read(Line(file, number, columns, line), out);
+    if (!line.empty()) table->read(TableLine(file, number, columns, line), out);
   return out;
 }
 

@@ -27,19 +27,19 @@ std::vector<std::string_view> fields_of(std::string_view line) {
   }
 }
 
-Line::Line(const std::string& file, int number, const std::map<std::string, std::size_t>& columns,
-           std::string_view text)
+TableLine::TableLine(const std::string& file, int number, const std::map<std::string, std::size_t>& columns,
+                     std::string_view text)
     : file_(file), number_(number), columns_(columns), fields_(fields_of(text)) {
   if (fields_.size() != columns.size())
     fail("line", "got " + std::to_string(fields_.size()) + " columns, expected " + std::to_string(columns.size()));
 }
 
-void Line::fail(const std::string& column, const std::string& message) const {
+void TableLine::fail(const std::string& column, const std::string& message) const {
   const auto at = columns_.find(column);
   throw UserError(Place{file_, number_, at == columns_.end() ? 1 : static_cast<int>(at->second) + 1}, column, message);
 }
 
-double Line::number(const std::string& column) const {
+double TableLine::number(const std::string& column) const {
   const std::string_view t = text(column);
   double value = 0;
   const auto [end, error] = std::from_chars(t.data(), t.data() + t.size(), value);
@@ -48,14 +48,14 @@ double Line::number(const std::string& column) const {
   return value;
 }
 
-std::int64_t Line::count(const std::string& column) const {
+std::int64_t TableLine::count(const std::string& column) const {
   const double value = number(column);
   if (value != static_cast<double>(static_cast<std::int64_t>(value)))
     fail(column, "got '" + std::string(text(column)) + "', expected a positive integer");
   return static_cast<std::int64_t>(value);
 }
 
-std::int64_t Line::optional_count(const std::string& column, std::int64_t missing) const {
+std::int64_t TableLine::optional_count(const std::string& column, std::int64_t missing) const {
   return text(column).empty() || text(column) == "0" ? missing : count(column);
 }
 

@@ -13,9 +13,10 @@ namespace orrery::calibration {
 std::vector<std::string_view> fields_of(std::string_view line);
 
 /// One line of a table, with its columns by name.
-class Line {
+class TableLine {
  public:
-  Line(const std::string& file, int number, const std::map<std::string, std::size_t>& columns, std::string_view text);
+  TableLine(const std::string& file, int number, const std::map<std::string, std::size_t>& columns,
+            std::string_view text);
   [[noreturn]] void fail(const std::string& column, const std::string& message) const;
   bool has(const std::string& column) const { return columns_.count(column) == 1; }
   std::string_view text(const std::string& column) const { return fields_[columns_.at(column)]; }

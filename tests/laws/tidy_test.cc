@@ -95,6 +95,29 @@ TEST_CASE("the library that the page is built with has what the rooms use", "[tr
   CHECK(problems == Problems{});
 }
 
+TEST_CASE("no two types of a namespace have one name: linkers take either for the other", "[tree]") {
+  const std::regex type(R"(^(?:struct|class) (\w+)(?: final)?(?: : [^;{]*)?\s*\{)");
+  std::map<std::string, std::string> defined;  // where, by namespace and name
+  Problems problems;
+  for (const SourceFile& file : source_files()) {
+    if (!file.is_code() || file.room() == "tests" || file.path.starts_with("calibration/kernels/")) continue;
+    std::string space;
+    bool unnamed = false;  // names of an unnamed namespace stay in their file
+    for (std::size_t i = 0; i < file.lines.size(); ++i) {
+      const std::string& line = file.lines[i];
+      if (line.starts_with("namespace {")) unnamed = true;
+      if (line.starts_with("}  // namespace")) unnamed = false;
+      if (line.starts_with("namespace ") && !unnamed) space = line;
+      std::smatch found;
+      if (unnamed || !std::regex_search(line, found, type)) continue;
+      const auto [other, is_new] = defined.emplace(space + found[1].str(), at(file, i));
+      if (!is_new) problems.push_back(at(file, i) + ": " + found[1].str() + ", as in " + other->second);
+    }
+  }
+  CHECK(defined.size() > 300);
+  CHECK(problems == Problems{});
+}
+
 TEST_CASE("a script can be run as the documents say", "[tree]") {
   Problems problems;
   for (const SourceFile& file : source_files()) {

@@ -1,6 +1,7 @@
 // Energy of a step: sums by hand, laws, and the clock that a cap leaves.
 #include "workloads/step/energy.h"
 
+#include <algorithm>
 #include <numeric>
 
 #include "tests/catch.h"
@@ -209,6 +210,11 @@ TEST_CASE("a job goes at the pace of the warmest row, draws by the mean, and liq
   CHECK(liquid.machine.device.clock() > usual.machine.device.clock());
   CHECK(simulate_step(hot).iteration > simulate_step(air).iteration);
   CHECK(simulate_step(liquid).iteration < simulate_step(air).iteration);
+  // How long it takes is said: three time constants, after which a twentieth is left.
+  const Job slow = job_with({"power.cooling={kind: air, time_constant: 1 min}"});
+  const auto says = [&](const std::string& text) { return text.find("180 s after a start") != std::string::npos; };
+  CHECK(std::any_of(slow.assumptions.begin(), slow.assumptions.end(), says));
+  CHECK(std::none_of(air.assumptions.begin(), air.assumptions.end(), says));
   // No cooler leaves anything to work with where the air is nearly as warm as a GPU may be.
   CHECK_THROWS_AS(job_with({"power.cooling={kind: air, inlet: 80}"}), sim::UserError);
   CHECK_THROWS_AS(small_job({"power.cooling.kind=air"}), sim::UserError);  // a device of measured clocks

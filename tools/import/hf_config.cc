@@ -5,8 +5,25 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace orrery::tools {
+
+namespace {
+std::vector<std::string> or_usual(std::vector<std::string> given, const char* usual) {
+  if (given.empty()) given.emplace_back(usual);
+  return given;
+}
+}  // namespace
+
+SizeNames::SizeNames(Spellings of_layers, Spellings of_hidden, Spellings of_heads, Spellings of_vocab, Spellings of_seq,
+                     std::int64_t seq_of_class)
+    : layers(or_usual(std::move(of_layers), "num_hidden_layers")),
+      hidden(or_usual(std::move(of_hidden), "hidden_size")),
+      heads(or_usual(std::move(of_heads), "num_attention_heads")),
+      vocab(or_usual(std::move(of_vocab), "vocab_size")),
+      seq(or_usual(std::move(of_seq), "max_position_embeddings")),
+      default_seq(seq_of_class) {}
 
 void take_default(Draft& draft, const char* key, std::int64_t value) {
   if (draft.has(key)) return;
@@ -14,7 +31,7 @@ void take_default(Draft& draft, const char* key, std::int64_t value) {
   draft.assumed(key, fmt::format("{}, the default of the family's class", value));
 }
 
-void take_sizes(Config& config, Draft& draft, const Names& names) {
+void take_sizes(Config& config, Draft& draft, const SizeNames& names) {
   const auto take = [&](const char* key, const std::vector<std::string>& spellings) {
     const Settings& member = config.need(spellings);
     draft.set(key, config.count(member), member.place());
@@ -54,7 +71,7 @@ void set_shape(Draft& draft, bool gated, bool parallel, const char* positions, c
 }
 
 void llama(Config& config, Draft& draft, const char* biases) {
-  take_sizes(config, draft, {});
+  take_sizes(config, draft, SizeNames{});
   take_count(config, draft, "model.ffn_hidden", {"intermediate_size"});
   if (!draft.has("model.ffn_hidden")) config.need({"intermediate_size"});
   take_count(config, draft, "model.kv_heads", {"num_key_value_heads"});

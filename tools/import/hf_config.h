@@ -62,15 +62,18 @@ class Config {
 };
 
 /// Sizes that every family has, under its own names.
-struct Names {
-  std::vector<std::string> layers{"num_hidden_layers"}, hidden{"hidden_size"}, heads{"num_attention_heads"},
-      vocab{"vocab_size"}, seq{"max_position_embeddings"};
-  std::int64_t default_seq = 0;  // where the class has one; 0: the file must say it
+struct SizeNames {
+  using Spellings = std::vector<std::string>;
+  /// The usual ones for what is not given.
+  explicit SizeNames(Spellings layers = {}, Spellings hidden = {}, Spellings heads = {}, Spellings vocab = {},
+                     Spellings seq = {}, std::int64_t default_seq = 0);
+  Spellings layers, hidden, heads, vocab, seq;
+  std::int64_t default_seq;  // where the class has one; 0: the file must say it
 };
 
 /// What the family's configuration class takes where a file leaves a size out.
 void take_default(Draft& draft, const char* key, std::int64_t value);
-void take_sizes(Config& config, Draft& draft, const Names& names);
+void take_sizes(Config& config, Draft& draft, const SizeNames& names);
 /// A count that the file may leave out.
 void take_count(Config& config, Draft& draft, const char* key, const std::vector<std::string>& spellings);
 void set_shape(Draft& draft, bool gated, bool parallel, const char* positions, const char* norm);

@@ -123,11 +123,11 @@ json config_json(const std::string& file, const std::string& written) {
 
 void gpt2(Config& config, Draft& draft) {
   take_sizes(config, draft,
-             {{"n_layer", "num_hidden_layers"},
-              {"n_embd", "hidden_size"},
-              {"n_head", "num_attention_heads"},
-              {"vocab_size"},
-              {"n_positions", "n_ctx", "max_position_embeddings"}});
+             SizeNames{{"n_layer", "num_hidden_layers"},
+                       {"n_embd", "hidden_size"},
+                       {"n_head", "num_attention_heads"},
+                       {"vocab_size"},
+                       {"n_positions", "n_ctx", "max_position_embeddings"}});
   take_count(config, draft, "model.ffn_hidden", {"n_inner"});
   set_shape(draft, false, false, "learned", "layer_norm");
   draft.set("model.biases", std::string("all"));
@@ -135,7 +135,7 @@ void gpt2(Config& config, Draft& draft) {
 }
 
 void gpt_neox(Config& config, Draft& draft) {
-  take_sizes(config, draft, {});
+  take_sizes(config, draft, SizeNames{});
   take_count(config, draft, "model.ffn_hidden", {"intermediate_size"});
   const bool parallel = config.flag("use_parallel_residual", true);
   set_shape(draft, false, parallel, "rotary", "layer_norm");
@@ -166,12 +166,12 @@ void qwen3(Config& config, Draft& draft) {
 /// Falcon's checkpoints keep an output matrix of their own, and its authors count it.
 void falcon(Config& config, Draft& draft) {
   take_sizes(config, draft,
-             {{"num_hidden_layers", "n_layer"},
-              {"hidden_size"},
-              {"num_attention_heads", "n_head"},
-              {"vocab_size"},
-              {"max_position_embeddings", "seq_length"},
-              2048});
+             SizeNames{{"num_hidden_layers", "n_layer"},
+                       {"hidden_size"},
+                       {"num_attention_heads", "n_head"},
+                       {"vocab_size"},
+                       {"max_position_embeddings", "seq_length"},
+                       2048});
   take_count(config, draft, "model.ffn_hidden", {"ffn_hidden_size"});
   const bool grouped = config.flag("new_decoder_architecture", false) || config.find("n_head_kv") != nullptr;
   const bool multi_query = config.flag("multi_query", true);
@@ -192,7 +192,7 @@ void falcon(Config& config, Draft& draft) {
 
 /// OPT: learned positions, biases everywhere, one matrix for both ends.
 void opt(Config& config, Draft& draft) {
-  take_sizes(config, draft, {});
+  take_sizes(config, draft, SizeNames{});
   take_count(config, draft, "model.ffn_hidden", {"ffn_dim"});
   set_shape(draft, false, false, "learned", "layer_norm");
   const Settings* activation = config.find("activation_function");
@@ -591,8 +591,9 @@ const Family& family_of(Config& config) {
     type->fail(fmt::format("got {}, a mixture of experts that is not imported, expected one of {}", type->text(),
                            fmt::join(names, ", ")));
   }
-  type->fail(fmt::format("got \"{}\", expected one of {}{}", type->text(), fmt::join(names, ", "),
-                         near.empty() ? "" : fmt::format("; did you mean \"{}\"?", near)));
+  // The nearest ahead of the list, which a long line would be cut in.
+  type->fail(fmt::format("got \"{}\", {}expected one of {}", type->text(),
+                         near.empty() ? "" : fmt::format("did you mean \"{}\"? ", near), fmt::join(names, ", ")));
 }
 
 void remark_on_the_rest(const Config& config, Draft& draft) {

@@ -41,7 +41,7 @@ class Memory {
     if (streams_) waiting_.push_back({block, collective_});
     if (!streams_) drop(block);
   }
-  void launch(double launches, const Pace& pace, double share, bool collective = false) {
+  void launch(double launches, const SecondsOfPass& pace, double share, bool collective = false) {
     queue_.launch(launches, pace.host * share, pace.device * share);
     if (collective) collective_ = queue_.device();
   }

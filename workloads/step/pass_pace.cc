@@ -9,7 +9,7 @@
 
 namespace orrery::workloads {
 
-Pace& Pace::operator+=(const Pace& other) {
+SecondsOfPass& SecondsOfPass::operator+=(const SecondsOfPass& other) {
   host += other.host;
   device += other.device;
   return *this;
@@ -18,8 +18,8 @@ Pace& Pace::operator+=(const Pace& other) {
 namespace {
 
 /// A collective that lets kernels pass by runs beside them.
-Pace pace_of(const std::vector<PassItem>& items, const CollectivePrices& prices) {
-  Pace pace;
+SecondsOfPass pace_of(const std::vector<PassItem>& items, const CollectivePrices& prices) {
+  SecondsOfPass pace;
   double beside = 0;
   for (const PassItem& item : items) {
     pace.host += sim::to_seconds(item.issue);
@@ -50,7 +50,7 @@ std::vector<LayerPace> layer_paces(const Network& network, const CollectivePrice
     if (network.kinds[kind].kind == LayerKind::embedding) pace.forward.host = pace.backward.host = 0;
     // What steps tell as the host's time of a call, reserved memory tells as the device's too (nanotron's sweep,
     // docs/accuracy.md): hosts that the head's long products let get ahead stay so over blocks that bind the host.
-    for (Pace* pass : {&pace.forward, &pace.backward}) pass->device = std::max(pass->device, pass->host);
+    for (SecondsOfPass* pass : {&pace.forward, &pace.backward}) pass->device = std::max(pass->device, pass->host);
   }
   return paces;
 }
@@ -81,7 +81,7 @@ std::vector<std::vector<double>> message_times(const LayerSplit& split, const Ch
     if (ahead && s > 0) arrival = forward[s - 1][batch];
     if (!ahead && s + 1 < stages) arrival = backward[s + 1][batch];
     if (arrival == kNotYet) return false;
-    const Pace& pace = ahead ? of_stage[s].forward : of_stage[s].backward;
+    const SecondsOfPass& pace = ahead ? of_stage[s].forward : of_stage[s].backward;
     at[s].time = std::max(at[s].time, arrival) + std::max(pace.host, pace.device);
     (ahead ? forward : backward)[s][batch] = at[s].time;
     ++at[s].done;

@@ -11,14 +11,14 @@
 namespace orrery::workloads {
 
 /// Seconds.
-struct Pace {
+struct SecondsOfPass {
   double host = 0, device = 0;
-  Pace& operator+=(const Pace& other);
+  SecondsOfPass& operator+=(const SecondsOfPass& other);
 };
 
 /// Of one micro-batch.
 struct LayerPace {
-  Pace forward, backward;
+  SecondsOfPass forward, backward;
 };
 
 /// By row of Network::kinds. Collectives at their time on an idle network. No pass keeps a device shorter than a host.
