@@ -10,6 +10,7 @@
 #include "sim/error.h"
 #include "sim/fluid.h"
 #include "workloads/runs/serving/replica.h"
+#include "workloads/runs/serving/routing.h"
 
 namespace orrery::serving {
 
@@ -189,27 +190,11 @@ class Loop {
       served.refused = true;
       return next_of_loop(at);
     }
-    const std::int64_t replica = chosen(r);
+    const std::int64_t replica =
+        routed(fleet_.prefill, trace_, r, turn_++, [&](std::int64_t i) -> Replica& { return first_.at(i); });
     first_.at(replica).add(request, at);
     out_.handed[static_cast<std::size_t>(request)].from = static_cast<std::int32_t>(replica);
     first_.changed(replica);
-  }
-
-  std::int64_t chosen(const Request& request) {
-    if (fleet_.prefill.router == Router::round_robin) return turn_++ % first_.size();
-    std::int64_t best = 0, best_found = -1, best_load = 0;
-    for (std::int64_t i = 0; i < first_.size(); ++i) {
-      const std::int64_t load = first_.at(i).under_way();
-      const std::int64_t found = fleet_.prefill.router == Router::prefix_aware && fleet_.prefill.limits.prefix_caching
-                                     ? first_.at(i).scheduler().blocks().found(trace_.contents_of(request))
-                                     : 0;
-      if (found > best_found || (found == best_found && load < best_load)) {
-        best = i;
-        best_found = found;
-        best_load = load;
-      }
-    }
-    return best;
   }
 
   /// Those that wait, in their order, as far as there is room.

@@ -8,6 +8,7 @@
 
 #include "sim/error.h"
 #include "workloads/runs/serving/replica.h"
+#include "workloads/runs/serving/routing.h"
 
 namespace orrery::serving {
 
@@ -28,27 +29,6 @@ Time SlowTimes::mixed(const Mixed& batch) { return std::llround(factor_ * static
 namespace {
 
 using Replicas = std::vector<std::unique_ptr<Replica>>;
-
-/// The number of the replica that the request goes to at its arrival.
-std::size_t chosen(const Trace& trace, const Fleet& fleet, Replicas& replicas, std::size_t request) {
-  if (fleet.router == Router::round_robin) return request % replicas.size();
-  const Request& r = trace.requests[request];
-  std::size_t best = 0;
-  std::int64_t best_found = -1, best_load = 0;
-  for (std::size_t i = 0; i < replicas.size(); ++i) {
-    replicas[i]->run(r.arrival);
-    const std::int64_t load = replicas[i]->under_way();
-    const std::int64_t found = fleet.router == Router::prefix_aware && fleet.limits.prefix_caching
-                                   ? replicas[i]->scheduler().blocks().found(trace.contents_of(r))
-                                   : 0;
-    if (found > best_found || (found == best_found && load < best_load)) {
-      best = i;
-      best_found = found;
-      best_load = load;
-    }
-  }
-  return best;
-}
 
 void run_closed(const Trace& trace, Replicas& replicas, std::vector<ClosedLoop>& loops) {
   const auto count = static_cast<std::int32_t>(trace.requests.size());
@@ -84,8 +64,15 @@ Outcome serve(const Trace& trace, const Fleet& fleet, StepTimes& times) {
   if (closed) {
     run_closed(trace, replicas, loops);
   } else {
-    for (std::size_t i = 0; i < trace.requests.size(); ++i)
-      replicas[chosen(trace, fleet, replicas, i)]->add(static_cast<std::int32_t>(i), trace.requests[i].arrival);
+    const auto at = [&](std::int64_t number) -> Replica& { return *replicas[static_cast<std::size_t>(number)]; };
+    for (std::int32_t i = 0; i < static_cast<std::int32_t>(trace.requests.size()); ++i) {
+      const Request& request = trace.requests[static_cast<std::size_t>(i)];
+      const auto then = [&](std::int64_t number) -> Replica& {
+        at(number).run(request.arrival);
+        return at(number);
+      };
+      at(routed(fleet, trace, request, i, then)).add(i, request.arrival);
+    }
     for (auto& replica : replicas) replica->run(kNever);
   }
   for (const auto& replica : replicas) {
