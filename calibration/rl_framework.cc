@@ -1,7 +1,7 @@
 // The keys of a framework of reinforcement learning, and their reader.
 #include "calibration/rl_framework.h"
 
-#include <algorithm>
+#include "calibration/choice.h"
 
 namespace orrery::calibration {
 
@@ -13,14 +13,6 @@ using Names = std::vector<std::string>;
 const Names kPackings{"none", "packed"}, kPaddings{"none", "in_pipelines", "always"},
     kOffloads{"nothing", "optimizer", "everything"}, kDealings{"prompts", "samples"},
     kReferences{"resident", "swapped"}, kBuffers{"one", "two"};
-
-/// The value of an enumeration, whose names stand in its order.
-template <class Choice>
-Choice choice_at(const Settings* section, std::string_view key, Choice fallback, const Names& names) {
-  if (section == nullptr) return fallback;
-  const std::string name = section->get_choice(key, names[static_cast<std::size_t>(fallback)], names);
-  return static_cast<Choice>(std::find(names.begin(), names.end(), name) - names.begin());
-}
 
 double rl_seconds_at(const Settings* section, std::string_view key) {
   return section != nullptr ? sim::to_seconds(section->get_duration(key, sim::Duration{})) : 0;

@@ -118,7 +118,7 @@ ScanWork lightning(const ScanSizes& z, bool backward) {
 /// Dao-AILab/causal-conv1d: reads and writes every channel; backward reads the input and the output's gradient.
 ScanWork convolution(const Scan& s) {
   const double elements = real(s.batch) * real(s.positions) * real(s.channels);
-  return {2 * real(s.taps) * elements, (s.backward ? 3 : 2) * bytes_of(s.dtype) * elements, 1};
+  return {2 * real(s.taps) * elements, (s.pass == ScanPass::backward ? 3 : 2) * bytes_of(s.dtype) * elements, 1};
 }
 
 constexpr std::array<std::string_view, kScanKinds> kScanNames{"mamba2", "gated_delta", "kda", "lightning"};
@@ -131,9 +131,10 @@ ScanWork work_of(const Scan& scan) {
   SIM_CHECK(scan.batch > 0 && scan.positions > 0 && scan.heads > 0 && scan.key_heads > 0, "a scan of nothing");
   if (scan.kernel == ScanKernel::convolution) return convolution(scan);
   const ScanSizes z(scan);
-  ScanWork work = scan.kind == ScanKind::mamba2      ? mamba2(z, scan.backward)
-                  : scan.kind == ScanKind::lightning ? lightning(z, scan.backward)
-                                                     : delta_rule(z, scan.kind == ScanKind::kda, scan.backward);
+  const bool backward = scan.pass == ScanPass::backward;
+  ScanWork work = scan.kind == ScanKind::mamba2      ? mamba2(z, backward)
+                  : scan.kind == ScanKind::lightning ? lightning(z, backward)
+                                                     : delta_rule(z, scan.kind == ScanKind::kda, backward);
   work.flops *= z.tokens;
   work.bytes *= z.tokens;
   return work;

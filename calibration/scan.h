@@ -22,6 +22,7 @@ std::string_view name_of(ScanKind kind);
 /// The kernels of a mixer between its products: a short causal convolution over channels, and the scan in chunks.
 enum class ScanKernel : std::uint8_t { convolution, chunks };
 inline constexpr std::size_t kScanKernels = 2;
+enum class ScanPass : std::uint8_t { forward, backward };
 
 struct Scan {
   ScanKind kind = ScanKind::mamba2;
@@ -35,7 +36,7 @@ struct Scan {
   std::int64_t channels = 0;  // of a convolution
   std::int64_t taps = 4;      // positions that it sees
   std::int64_t chunk = 64;    // positions of one
-  bool backward = false;
+  ScanPass pass = ScanPass::forward;
 };
 
 /// What its kernels do, as they are written: products inside chunks and with states, and every tensor that one of them

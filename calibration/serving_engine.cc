@@ -5,6 +5,8 @@
 #include <array>
 #include <charconv>
 
+#include "calibration/choice.h"
+
 namespace orrery::calibration {
 
 namespace {
@@ -20,13 +22,6 @@ std::vector<std::string> engine_names() {
 const std::vector<std::string>& overlap_names() {
   static const std::vector<std::string> kNames{"none", "schedule"};
   return kNames;
-}
-
-/// A choice between two.
-template <class Choice>
-Choice habit_at(const Settings* section, std::string_view key, const char* first, const char* second) {
-  if (section == nullptr) return Choice{};
-  return static_cast<Choice>(section->get_choice(key, first, {first, second}) == second ? 1 : 0);
 }
 
 constexpr std::int64_t kMostTokens = 1'048'576;
@@ -119,13 +114,13 @@ ServingEngine ServingEngine::load(const Settings& document) {
                  Plans::at_once};
   if (host != nullptr && host->get_choice("overlap", "none", overlap_names()) == "schedule")
     engine.host.overlap = HostOverlap::schedule;
-  engine.host.plans = habit_at<Plans>(host, "plans", "at_once", "ahead");
+  engine.host.plans = choice_at(host, "plans", Plans{}, {"at_once", "ahead"});
   const Settings* habits = document.find("kernels");
   engine.habits = {InputCasts::found_scales,
-                   habit_at<Norms>(habits, "norms", "own_kernels", "fused"),
-                   habit_at<SharedExperts>(habits, "shared_experts", "in_line", "beside"),
-                   habit_at<ExpertKernels>(habits, "experts", "grouped", "least_latency"),
-                   habit_at<MicroBatches>(habits, "micro_batches", "one", "overlapped"),
+                   choice_at(habits, "norms", Norms{}, {"own_kernels", "fused"}),
+                   choice_at(habits, "shared_experts", SharedExperts{}, {"in_line", "beside"}),
+                   choice_at(habits, "experts", ExpertKernels{}, {"grouped", "least_latency"}),
+                   choice_at(habits, "micro_batches", MicroBatches{}, {"one", "overlapped"}),
                    habits != nullptr ? habits->get_text("exchanges", "deepep") : std::string("deepep"),
                    habits != nullptr ? habits->get_number("few_rows", 256) : 256};
   const std::vector<std::string> shown{"prefill", "transfer", "decode"};

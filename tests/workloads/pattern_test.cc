@@ -207,7 +207,7 @@ TEST_CASE("a scan takes longer with more of anything, and its backward pass more
     CHECK(with([](Scan& s) { s.heads *= 2; }) > once);
     CHECK(with([](Scan& s) { s.value_dim *= 2; }) > once);
     CHECK(with([](Scan& s) { s.key_dim *= 2; }) > once);
-    CHECK(with([](Scan& s) { s.backward = true; }) > once);
+    CHECK(with([](Scan& s) { s.pass = calibration::ScanPass::backward; }) > once);
   }
 }
 

@@ -18,6 +18,7 @@ namespace {
 using calibration::Scan;
 using calibration::ScanKernel;
 using calibration::ScanKind;
+using calibration::ScanPass;
 using sim::real;
 
 void write(const Scan& scan, const char* name, PieceWriter& writer) {
@@ -27,31 +28,31 @@ void write(const Scan& scan, const char* name, PieceWriter& writer) {
   writer.add(std::move(kernel));
 }
 
-void convolve(const ScanOp& op, bool backward, const char* name, PieceWriter& writer) {
+void convolve(const ScanOp& op, ScanPass pass, const char* name, PieceWriter& writer) {
   if (op.channels == 0) return;
   Scan scan = op.scan;
   scan.kernel = ScanKernel::convolution;
   scan.channels = op.channels;
   scan.taps = op.taps;
-  scan.backward = backward;
+  scan.pass = pass;
   write(scan, name, writer);
 }
 
 }  // namespace
 
 void scan_forward(const ScanOp& op, PieceWriter& writer) {
-  convolve(op, false, "convolution", writer);
+  convolve(op, ScanPass::forward, "convolution", writer);
   write(op.scan, "scan", writer);
 }
 
 /// Mamba-2's is one function with its convolution, which keeps its input alone and runs it again
 /// (state-spaces/mamba, ssd_combined.py, MambaSplitConv1dScanCombinedFn).
 void scan_backward(const ScanOp& op, PieceWriter& writer) {
-  if (op.scan.kind == ScanKind::mamba2) convolve(op, false, "convolution again", writer);
+  if (op.scan.kind == ScanKind::mamba2) convolve(op, ScanPass::forward, "convolution again", writer);
   Scan scan = op.scan;
-  scan.backward = true;
+  scan.pass = ScanPass::backward;
   write(scan, "scan backward", writer);
-  convolve(op, true, "convolution backward", writer);
+  convolve(op, ScanPass::backward, "convolution backward", writer);
 }
 
 double model_flops(const ScanOp& op) {
