@@ -186,25 +186,12 @@ bool is_rl_table(const std::string& file) {
 
 std::vector<ServingRow> validate_rl(const std::string& file, unsigned jobs) {
   const TableFile table = TableFile::parse(file, read_packed_text(file, "a table of measurements"));
-  std::vector<ServingRow> rows(table.rows());
-  for_each_parallel(rows.size(), jobs, "rows", [&](std::size_t i) {
-    ServingRow& row = rows[i];
-    row.id = table.text(i, "id");
+  return rows_of_table(table, jobs, [&](std::size_t i, ServingRow& row) {
     row.group = fmt::format("{} {} {}", table.text(i, "framework"), table.text(i, "model"), table.text(i, "policy"));
-    try {
-      for (const RlColumn& column : kRlColumns)
-        if (const auto value = table.number(i, column.table); value && *value > 0) row.measured[column.metric] = *value;
-      predict_rl_row(row, rl_scenario_of(table, i, row.id));
-      if (!table.text(i, "suspect").empty()) {
-        row.status = "suspect";
-        row.message = table.text(i, "suspect");
-      }
-    } catch (const sim::UserError& error) {
-      row.status = "error";
-      row.message = error.what();
-    }
+    for (const RlColumn& column : kRlColumns)
+      if (const auto value = table.number(i, column.table); value && *value > 0) row.measured[column.metric] = *value;
+    predict_rl_row(row, rl_scenario_of(table, i, row.id));
   });
-  return rows;
 }
 
 }  // namespace orrery::tools

@@ -532,17 +532,14 @@ bool is_serving_table(const std::string& file) {
   return is_request_table(table) || form_of(table) != nullptr;
 }
 
-std::vector<ServingRow> validate_serving(const std::string& file, unsigned jobs) {
-  const TableFile table = TableFile::parse(file, read_packed_text(file, "a table of measurements"));
-  if (is_request_table(table)) return validate_requests(table);
-  const TableForm* form = form_of(table);
-  if (form == nullptr) throw sim::UserError(fmt::format("{}: is no table of measured serving", file));
+std::vector<ServingRow> rows_of_table(const TableFile& table, unsigned jobs,
+                                      const std::function<void(std::size_t, ServingRow&)>& predict) {
   std::vector<ServingRow> rows(table.rows());
   for_each_parallel(rows.size(), jobs, "rows", [&](std::size_t i) {
     ServingRow& row = rows[i];
     row.id = table.text(i, "id");
     try {
-      predict_row(row, form->read(table, i, row));
+      predict(i, row);
       if (!table.text(i, "suspect").empty()) {
         row.status = "suspect";
         row.message = table.text(i, "suspect");
@@ -553,6 +550,15 @@ std::vector<ServingRow> validate_serving(const std::string& file, unsigned jobs)
     }
   });
   return rows;
+}
+
+std::vector<ServingRow> validate_serving(const std::string& file, unsigned jobs) {
+  const TableFile table = TableFile::parse(file, read_packed_text(file, "a table of measurements"));
+  if (is_request_table(table)) return validate_requests(table);
+  const TableForm* form = form_of(table);
+  if (form == nullptr) throw sim::UserError(fmt::format("{}: is no table of measured serving", file));
+  return rows_of_table(table, jobs,
+                       [&](std::size_t i, ServingRow& row) { predict_row(row, form->read(table, i, row)); });
 }
 
 ordered_json serving_rows_json(const std::vector<ServingRow>& rows) {

@@ -2,6 +2,7 @@
 // which `orrery serving` runs to the same digit; what a table leaves open takes the engine's defaults.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
@@ -11,6 +12,8 @@
 
 namespace orrery::tools {
 
+class TableFile;
+
 struct ServingRow {
   std::string id, group, status = "ok", message;  // status: ok, error, suspect (run, and left out of means)
   std::map<std::string, double> measured, predicted;
@@ -19,6 +22,10 @@ struct ServingRow {
   std::optional<double> error_pct(const std::string& metric) const;
 };
 
+/// The rows of a table, each filled in by `predict`; its user's errors are the row's message, and rows that the table
+/// itself suspects are marked.
+std::vector<ServingRow> rows_of_table(const TableFile& table, unsigned jobs,
+                                      const std::function<void(std::size_t, ServingRow&)>& predict);
 /// Whether the file is a table of measured serving, by its name and header.
 bool is_serving_table(const std::string& file);
 /// The profile that ships of a device, by its name in a table; nothing where none does.
