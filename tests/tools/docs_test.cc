@@ -198,6 +198,24 @@ TEST_CASE("the scoreboard names every table that has errors, with those that it 
   CHECK(named > 20);
 }
 
+TEST_CASE("the steps that mission.md gives for the request's network are those of its commands") {
+  const std::string mission = tests::read_file(fs::path(tests::kSourceDir) / "docs/mission.md");
+  for (const std::string& rate : {std::string(), std::string("160 Gb/s"), std::string("40 Gb/s")}) {
+    std::string row;  // the end of its row: both steps
+    for (const char* scenario : {"megascale-gpt3-175b", "eos-gpt3-175b"}) {
+      std::vector<std::string> words{"run", scenario, "--json", "-"};
+      if (!rate.empty()) words.insert(words.end(), {"--set", "cluster.fabric.nic_rate=" + rate});
+      const json run = json::parse(tests::orrery(words).out);
+      row += fmt::format(" | {:.2f}", run["iteration_time_s"].get<double>());
+    }
+    INFO(rate << row);
+    const std::string begin = rate.empty() ? "\n| as the machines have" : "\n| " + rate;
+    const std::size_t at = mission.find(begin);
+    REQUIRE(at != std::string::npos);
+    CHECK(mission.substr(at, mission.find(" |\n", at) - at).ends_with(row));
+  }
+}
+
 TEST_CASE("the tutorial's steps are those that its commands print, within 3 %") {
   const std::string text = tests::read_file(fs::path(tests::kSourceDir) / "docs/tutorial.md");
   const std::size_t begin = text.find("<<'YAML'\n") + 9;
