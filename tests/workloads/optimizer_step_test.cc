@@ -2,8 +2,8 @@
 #include "workloads/model/optimizer_step.h"
 
 #include <algorithm>
-#include <catch2/catch.hpp>
 
+#include "tests/catch.h"
 #include "tests/workloads/example.h"
 #include "workloads/compile/step_end.h"
 #include "workloads/step/job_values.h"
