@@ -269,6 +269,16 @@ ServingKernels ServingKernels::with_products_of(const ServingKernels& other, Wei
   return out;
 }
 
+ServingKernels ServingKernels::with_experts_as(WeightType type, WeightType as) const {
+  const auto variant = static_cast<std::size_t>(type);
+  auto model = std::make_shared<Model>(*model_);
+  if (const auto& other = model_->fitted[kMixture][static_cast<std::size_t>(as)]; other)
+    model->fitted[kMixture][variant] = other;
+  ServingKernels out = *this;
+  out.model_ = std::move(model);
+  return out;
+}
+
 double ServingKernels::seconds(const PrefillAttention& s) const {
   const Asked shape = asked(s);
   return shape.work[prefill::pairs] > 0 ? model_->seconds(shape) : 0;

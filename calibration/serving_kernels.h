@@ -149,6 +149,8 @@ class ServingKernels {
   bool has_products(WeightType type) const;
   /// The same but for products of a type, which are another engine's on the same device.
   ServingKernels with_products_of(const ServingKernels& other, WeightType type) const;
+  /// The same but for grouped, gated experts of a type, which run the kernels of another type of as many bytes.
+  ServingKernels with_experts_as(WeightType type, WeightType as) const;
 
   const DeviceProfile& device() const { return device_; }
   Engine engine() const { return engine_; }

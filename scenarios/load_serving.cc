@@ -390,8 +390,13 @@ calibration::ServingKernels kernels_of(const calibration::DeviceProfile& device,
   const std::vector<std::string> names = shipped("serving");
   if (std::find(names.begin(), names.end(), device.name()) == names.end()) return {device, engine};
   const Settings document = resolve(shelf_of("serving"), Settings::scalar(device.name(), {})).document;
-  const calibration::ServingKernels kernels{device, engine, &document};
-  if (engine != calibration::Engine::vllm) return kernels;
+  const calibration::ServingKernels own{device, engine, &document};
+  if (engine != calibration::Engine::vllm) return own;
+  // Its table of experts in fp8 is of ModelOpt's checkpoints, with one scale a matrix, on kernels of FlashInfer that
+  // reach a sixth of the memory's bandwidth. What most publish in fp8 has a scale a channel (compressed-tensors, or
+  // made as it is loaded), and runs in grouped kernels of vLLM's own, as weights in blocks do
+  // (fused_moe/oracle/fp8.py).
+  const calibration::ServingKernels kernels = own.with_experts_as(WeightType::fp8, WeightType::fp8_block);
   // vLLM multiplies blocks of fp8 with DeepGEMM, as others do. Its own table has the casts ahead as eager operations of
   // PyTorch, 55 us on Hopper and 155 us on Blackwell whatever the size, which the engine compiles into a kernel.
   for (const calibration::Engine other : {calibration::Engine::sglang, calibration::Engine::trtllm}) {

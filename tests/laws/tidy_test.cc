@@ -443,6 +443,17 @@ TEST_CASE("heavy libraries stay in the .cc files of the room that owns them", "[
   CHECK(problems == Problems{});
 }
 
+TEST_CASE("tests include Catch2 by one header, which knows both of its versions", "[tree]") {
+  Problems problems;
+  for (const SourceFile& file : source_files()) {
+    if (!file.is_code() || file.path == "tests/catch.h" || file.path == "tests/test_main.cc") continue;
+    for (const Include& include : includes_of(file)) {
+      if (include.name.starts_with("catch2/")) problems.push_back(at(file, include.line));
+    }
+  }
+  CHECK(problems == Problems{});
+}
+
 TEST_CASE("JSON that comes from outside is read by one function, which bounds it", "[tree]") {
   // Beside it the reader of profiler's traces, which takes events one by one and builds no tree.
   static const std::regex kParse(R"(json::(parse|accept|sax_parse|from_\w+)\()");

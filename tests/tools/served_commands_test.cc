@@ -218,4 +218,45 @@ TEST_CASE("requests of a measured run stand each beside its prediction") {
   CHECK(tests::orrery({"validate", nameless}).status == 2);
 }
 
+TEST_CASE("a user who asks the same question again finds all but its last block in the cache") {
+  const Folder folder;
+  std::string text =
+      "id,device,model,precision,tp,dp,max_num_batched_tokens,workload_known,rate_rps,duration_s,system_prompt_tokens,"
+      "question_tokens,output_tokens,system_prompts,users_per_system_prompt,ttft_mean_ms,itl_mean_ms,suspect\n";
+  for (const char* question : {"400", "3200"}) {
+    text += "q" + std::string(question) + ",h100-sxm,Qwen/Qwen2.5-7B-Instruct,fp16,1,1,8192,specified,2.0,300,100," +
+            question + ",50,4,5,30,7,\n";
+  }
+  const json result = answer_of({"validate", folder.write("online.csv", text), "--json", "-"});
+  const auto first_token = [&](std::size_t row) {
+    return result.at("rows").at(row).at("predicted").at("ttft_ms").get<double>();
+  };
+  // 20 of 600 requests are the first of their user; eight times the tokens take much longer where they are computed.
+  CHECK(first_token(1) > first_token(0));
+  CHECK(first_token(1) < 1.5 * first_token(0));
+  const json computed =
+      answer_of({"serving", "llama3.1-70b-serving-h100", "--json", "-", "--set", "traffic.input=3200"});
+  const json fewer = answer_of({"serving", "llama3.1-70b-serving-h100", "--json", "-", "--set", "traffic.input=400"});
+  CHECK(computed.at("mean_ttft_ms").get<double>() > 1.5 * fewer.at("mean_ttft_ms").get<double>());
+}
+
+TEST_CASE("experts in fp8 read half of what they read in 16 bits, in half of the time, whoever's engine it is") {
+  const auto seconds = [](const char* software, const char* type) {
+    const json result =
+        answer_of({"run", "llama3.1-70b-serving-h100", "--json", "-", "--set", "model=llama4-scout", "--set",
+                   "software=" + std::string(software), "--set", "precision.weights=" + std::string(type), "--set",
+                   "workload={kind: decode, sequences: 32, cached: 700}"});
+    double of_experts = 0;
+    for (const json& kernel : result.at("kernels"))
+      if (kernel.at("name") == "experts") of_experts += kernel.at("seconds").get<double>();
+    return of_experts;
+  };
+  for (const char* software : {"vllm-0.15", "sglang-0.5"}) {
+    INFO(software);
+    const double ratio = seconds(software, "fp8") / seconds(software, "bf16");
+    CHECK(ratio > 0.4);
+    CHECK(ratio < 0.8);
+  }
+}
+
 }  // namespace

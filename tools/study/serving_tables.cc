@@ -254,17 +254,22 @@ std::vector<std::string> online_scenarios(const TableFile& t, std::size_t row, S
   const std::int64_t sequences = whole_at(t, row, "max_num_seqs", 128);
   c.pool = fmt::format(", max_sequences: {}, max_batched_tokens: {}, memory_utilization: {}", sequences,
                        whole_at(t, row, "max_num_batched_tokens", 2048), t.number(row, "gpu_mem_util").value_or(0.9));
+  // inference-perf's users each ask one question, again and again, behind a system prompt (shared_prefix_datagen.py:
+  // the text of request i is that of user i modulo their number), so that all but the last block of a prompt is known
+  // from the second time on.
+  const std::int64_t prompt =
+      std::max<std::int64_t>(2, whole_at(t, row, "system_prompt_tokens", 1) + whole_at(t, row, "question_tokens", 1));
+  const std::int64_t users =
+      std::max<std::int64_t>(1, whole_at(t, row, "system_prompts", 1) * whole_at(t, row, "users_per_system_prompt", 1));
   std::vector<std::string> scenarios;
   const std::string rates = t.text(row, "rate_rps");
   const auto stages = 1 + std::count(rates.begin(), rates.end(), '+');
   const double duration = t.needed(row, "duration_s", 1) / static_cast<double>(stages);
   for (std::size_t from = 0; from < rates.size();) {
     const std::size_t plus = std::min(rates.find('+', from), rates.size());
-    c.traffic = fmt::format("rate: {}/s, input: {}, output: {}, prefix: {{tokens: {}, groups: {}}}, duration: {} s",
-                            rates.substr(from, plus - from), whole_at(t, row, "question_tokens", 1),
-                            whole_at(t, row, "output_tokens", 1),
-                            std::max<std::int64_t>(1, whole_at(t, row, "system_prompt_tokens", 1)),
-                            std::max<std::int64_t>(1, whole_at(t, row, "system_prompts", 1)), duration);
+    c.traffic =
+        fmt::format("rate: {}/s, input: 1, output: {}, prefix: {{tokens: {}, groups: {}}}, duration: {} s",
+                    rates.substr(from, plus - from), whole_at(t, row, "output_tokens", 1), prompt - 1, users, duration);
     scenarios.push_back(yaml_of(out.id, c));
     from = plus + 1;
   }
