@@ -248,7 +248,7 @@ TEST_CASE("experts in fp8 read half of what they read in 16 bits, in half of the
                    "workload={kind: decode, sequences: 32, cached: 700}"});
     double of_experts = 0;
     for (const json& kernel : result.at("kernels"))
-      if (kernel.at("name") == "experts") of_experts += kernel.at("seconds").get<double>();
+      if (kernel.at("kernel") == "experts") of_experts += kernel.at("seconds").get<double>();
     return of_experts;
   };
   for (const char* software : {"vllm-0.15", "sglang-0.5"}) {
