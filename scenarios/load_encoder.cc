@@ -37,9 +37,9 @@ void load_encoder(const Settings& section, workloads::Job& job) {
       e.patches / e.merge, model.seq));
 }
 
-void check_encoder(const Settings& document, const workloads::Job& job) {
-  if (!job.model.encoder.any()) return;
-  const workloads::Parallelism& layout = job.parallelism;
+void check_encoder(const Settings& document, const workloads::Encoder& encoder, const workloads::Parallelism& layout,
+                   const workloads::Method& method) {
+  if (!encoder.any()) return;
   const auto refuse = [&](const char* key, std::int64_t ranks) {
     if (ranks > 1)
       fail_at(document, key,
@@ -47,7 +47,7 @@ void check_encoder(const Settings& document, const workloads::Job& job) {
   };
   refuse("parallelism.tensor", layout.tensor);
   refuse("parallelism.context", layout.context);
-  if (job.method.adapters.any())
+  if (method.adapters.any())
     fail_at(document, "finetune", "got adapters with model.encoder, expected the whole model trained");
 }
 

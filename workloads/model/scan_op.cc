@@ -25,7 +25,7 @@ MixerOp::Kernel kernel(const Scan& scan, const char* name) {
   return {name, scan.kernel, calibration::work_of(scan), scan.dtype};
 }
 
-double model_flops(const Scan& s) {
+double flops_step_by_step(const Scan& s) {
   const double each = s.kind == ScanKind::mamba2 ? 7 : s.kind == ScanKind::lightning ? 5 : 8;
   return each * real(s.batch) * real(s.positions) * real(s.heads) * real(s.key_dim) * real(s.value_dim);
 }
@@ -47,7 +47,7 @@ MixerOp scan_op(const Scan& s, std::int64_t channels, std::int64_t taps) {
   op.backward.push_back(kernel(backward, "scan backward"));
   convolution.pass = ScanPass::backward;
   if (channels > 0) op.backward.push_back(kernel(convolution, "convolution backward"));
-  op.flops = model_flops(s);
+  op.flops = flops_step_by_step(s);
   op.text = fmt::format("{} scan: {} x {} positions in chunks of {}, {} heads of {} over {} of keys of {}{}",
                         calibration::name_of(s.kind), s.batch, s.positions, s.chunk, s.heads, s.value_dim, s.key_heads,
                         s.key_dim, channels > 0 ? fmt::format(", behind a convolution of {} channels", channels) : "");
