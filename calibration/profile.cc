@@ -122,7 +122,7 @@ DeviceProfile DeviceProfile::load(const sim::Settings& document) {
   if (const Settings* kernels = document.find("attention_kernels")) load_attention_kernels(*kernels, *m);
   m->streaming = load_streaming(document.at("streaming"));
   m->error.streaming = load_uncertainty(document.at("streaming").find("error"));
-  m->scans = load_scans(document.find("scans"));
+  m->mixers = load_mixers(document.find("scans"), document.find("sparse"));
   m->collective = load_collectives(document.at("collectives"));
   for (std::size_t i = 0; i < kCollectiveOps; ++i)
     m->error.collective[i] =
@@ -191,10 +191,13 @@ Duration DeviceProfile::attention(const Attention& a) const {
 }
 
 /// Launches do not go with the clock, memory neither; products in chunks do.
-Duration DeviceProfile::scan(const Scan& shape) const {
-  const ScanRates& rates = model_->scans[static_cast<std::size_t>(shape.kernel)];
-  const double peak = model_->sheet.peak[index(DataType::bf16)] * clock_ * model_->sustained.attention;
-  return within_longest(seconds_of(work_of(shape), rates, model_->sheet.memory_bandwidth, peak));
+Duration DeviceProfile::scan(const Scan& shape) const { return mixer(shape.kernel, work_of(shape), DataType::bf16); }
+
+Duration DeviceProfile::mixer(MixerKernel kernel, const MixerWork& work, DataType type) const {
+  const MixerRates& rates = model_->mixers[static_cast<std::size_t>(kernel)];
+  const double sheet = model_->sheet.peak[index(has(type) ? type : DataType::bf16)];
+  return within_longest(
+      seconds_of(work, rates, model_->sheet.memory_bandwidth, sheet * clock_ * model_->sustained.attention));
 }
 
 bool DeviceProfile::has(AttentionKernel kernel) const {

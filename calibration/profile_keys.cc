@@ -502,17 +502,23 @@ void attention_kernels(Docs& out) {
   kernel("attention_kernels.fused_2026", "The vendor's kernels of 2026, where they are faster than the tables'.");
 }
 
-void scans(Docs& out) {
+void mixers(Docs& out) {
   out.push_back({"scans", "mapping", "", "as an H100's", {}, "Kernels of mixers with a state (Mamba-2, delta rules)."});
   out.push_back({"scans.provenance", "text", "", "-", {}, "Where the numbers come from."});
-  const std::pair<const char*, const char*> kernels[]{{"convolution", "The short causal convolution ahead of a scan."},
-                                                      {"chunks", "The scan in chunks of positions."}};
-  for (const auto& [name, meaning] : kernels) {
-    const std::string at = std::string("scans.") + name;
-    out.push_back({at, "mapping", "", "as an H100's", {}, meaning});
-    out.push_back({at + ".launch", "quantity", "s", "", {}, "Device time of each of its kernels at least.", kFixed});
-    out.push_back({at + ".bandwidth", "number", "", "", {}, "Share of memory bandwidth that it reaches.", kShare});
-    out.push_back({at + ".rate", "number", "", "0.5", {}, "Share of the matrix units' peak in 16 bits.", kShare});
+  out.push_back({"sparse", "mapping", "", "as an H100's", {}, "Kernels of attention to chosen or compressed keys."});
+  out.push_back({"sparse.provenance", "text", "", "-", {}, "Where the numbers come from."});
+  const std::pair<const char*, const char*> kernels[]{
+      {"scans.convolution", "The short causal convolution ahead of a scan."},
+      {"scans.chunks", "The scan in chunks of positions."},
+      {"sparse.index", "The scores by which keys are chosen."},
+      {"sparse.choice", "The choice of the keys of highest score."},
+      {"sparse.attention", "Attention to keys that were chosen."}};
+  for (const auto& [at, meaning] : kernels) {
+    const std::string name = at;
+    out.push_back({name, "mapping", "", "as an H100's", {}, meaning});
+    out.push_back({name + ".launch", "quantity", "s", "", {}, "Device time of each of its kernels at least.", kFixed});
+    out.push_back({name + ".bandwidth", "number", "", "", {}, "Share of memory bandwidth that it reaches.", kShare});
+    out.push_back({name + ".rate", "number", "", "0.5", {}, "Share of the matrix units' peak in its type.", kShare});
   }
 }
 
@@ -635,7 +641,7 @@ const sim::KeyTable& profile_keys() {
     attention(out);
     attention_kernels(out);
     streaming(out);
-    scans(out);
+    mixers(out);
     collectives(out);
     return new sim::KeyTable(std::move(out));
   }();

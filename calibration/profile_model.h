@@ -52,7 +52,7 @@ struct DeviceProfile::Model {
   std::array<std::optional<AttentionModel>, kAttentionKernels> kernels;  // of their own, for training
   const AttentionModel* other(AttentionKernel kernel) const;             // null: answered by `attention`
   StreamingModel streaming;
-  std::array<ScanRates, kScanKernels> scans{};  // convolution, chunks
+  std::array<MixerRates, kMixerKernels> mixers{};  // by MixerKernel
   std::array<CollectiveModel, kCollectiveOps> collective;
   /// How far off the answers may be, from the `error` of each section.
   struct Errors {
@@ -75,7 +75,8 @@ void load_attention_kernels(const sim::Settings& section, DeviceProfile::Model& 
 StreamingModel load_streaming(const sim::Settings& section);
 std::array<CollectiveModel, kCollectiveOps> load_collectives(const sim::Settings& section);
 /// Of mixers with a state; `section` may be null.
-std::array<ScanRates, kScanKernels> load_scans(const sim::Settings* section);
+/// Sections `scans` and `sparse`; null: a profile has none.
+std::array<MixerRates, kMixerKernels> load_mixers(const sim::Settings* scans, const sim::Settings* sparse);
 
 // Writers: the same sections as YAML text, indented by `indent` spaces, without their own key.
 std::string to_yaml(const GemmModel& model, int indent);

@@ -260,11 +260,14 @@ AttentionModel load_attention(const Settings& s, const DeviceProfile::Model& dev
 }
 
 /// Where a profile says nothing, as on an H100 (calibration/profiles/h100-sxm-80gb.yaml).
-std::array<ScanRates, kScanKernels> load_scans(const Settings* section) {
-  std::array<ScanRates, kScanKernels> out{ScanRates{2.6e-6, 0.70, 0}, ScanRates{3.3e-6, 0.49, 0.5}};
-  constexpr std::array<std::string_view, kScanKernels> kNames{"convolution", "chunks"};
-  for (std::size_t i = 0; i < kScanKernels; ++i) {
-    const Settings* own = section == nullptr ? nullptr : section->find(kNames[i]);
+std::array<MixerRates, kMixerKernels> load_mixers(const Settings* scans, const Settings* sparse) {
+  std::array<MixerRates, kMixerKernels> out{MixerRates{2.6e-6, 0.70, 0}, MixerRates{3.3e-6, 0.49, 0.5},
+                                            MixerRates{3.3e-6, 0.7, 0.69}, MixerRates{3.3e-6, 0.12, 0},
+                                            MixerRates{3.3e-6, 0.7, 0.65}};
+  for (std::size_t i = 0; i < kMixerKernels; ++i) {
+    const auto kernel = static_cast<MixerKernel>(i);
+    const Settings* section = kernel < MixerKernel::index ? scans : sparse;
+    const Settings* own = section == nullptr ? nullptr : section->find(name_of(kernel));
     if (own == nullptr) continue;
     out[i].launch = duration_at(*own, "launch");
     out[i].bandwidth = own->at("bandwidth").as_number();

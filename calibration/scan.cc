@@ -39,9 +39,9 @@ struct ScanSizes {
 
 /// state-spaces/mamba, ssd_combined.py, _mamba_chunk_scan_combined_fwd: cumulated decays, states of chunks, their
 /// passing, scores of groups, and the scan itself; _bwd makes states and scores again.
-ScanWork mamba2(const ScanSizes& z, bool backward) {
+MixerWork mamba2(const ScanSizes& z, bool backward) {
   const double inner = z.h * z.p, state = z.h * z.n * z.p / z.c, groups = z.g * z.n, scores = z.g * z.c;
-  ScanWork work;
+  MixerWork work;
   if (!backward) {
     work.flops = 2 * z.c * groups + z.h * (2 * z.c * z.p + 4 * z.n * z.p);
     const double states = z.e * (inner + groups) + kSingle * state;
@@ -67,11 +67,11 @@ ScanWork mamba2(const ScanSizes& z, bool backward) {
 
 /// fla/ops/gated_delta_rule/chunk.py, chunk_gated_delta_rule_fwd and _bwd; fla/ops/kda/chunk.py, whose decays are
 /// vectors over the channels of a key.
-ScanWork delta_rule(const ScanSizes& z, bool channels, bool backward) {
+MixerWork delta_rule(const ScanSizes& z, bool channels, bool backward) {
   const double keys = z.g * z.n, own_keys = z.h * z.n, values = z.h * z.p, state = z.h * z.n * z.p / z.c;
   const double triangle = z.h * z.c, decay = kSingle * z.h * (channels ? z.n : 1);
   const double inverse = 2 * z.c * z.c / 3;
-  ScanWork work;
+  MixerWork work;
   if (!backward) {
     work.flops = z.h * (6 * z.c * z.n + 4 * z.c * z.p + inverse + 6 * z.n * z.p);
     const double norms = z.e * 4 * keys, cumulated = 2 * decay;
@@ -100,9 +100,9 @@ ScanWork delta_rule(const ScanSizes& z, bool channels, bool backward) {
 }
 
 /// fla/ops/simple_gla: decays are constants of heads.
-ScanWork lightning(const ScanSizes& z, bool backward) {
+MixerWork lightning(const ScanSizes& z, bool backward) {
   const double keys = z.g * z.n, values = z.h * z.p, state = z.h * z.n * z.p / z.c;
-  ScanWork work;
+  MixerWork work;
   if (!backward) {
     work.flops = z.h * (2 * z.c * z.n + 2 * z.c * z.p + 4 * z.n * z.p);
     work.bytes = z.e * (keys + values + state) + z.e * (2 * keys + 2 * values + state);
@@ -116,31 +116,35 @@ ScanWork lightning(const ScanSizes& z, bool backward) {
 }
 
 /// Dao-AILab/causal-conv1d: reads and writes every channel; backward reads the input and the output's gradient.
-ScanWork convolution(const Scan& s) {
+MixerWork convolution(const Scan& s) {
   const double elements = real(s.batch) * real(s.positions) * real(s.channels);
   return {2 * real(s.taps) * elements, (s.pass == ScanPass::backward ? 3 : 2) * bytes_of(s.dtype) * elements, 1};
 }
 
 constexpr std::array<std::string_view, kScanKinds> kScanNames{"mamba2", "gated_delta", "kda", "lightning"};
+constexpr std::array<std::string_view, kMixerKernels> kMixerKernelNames{"convolution", "chunks", "index", "choice",
+                                                                        "attention"};
 
 }  // namespace
 
+std::string_view name_of(MixerKernel kernel) { return kMixerKernelNames[static_cast<std::size_t>(kernel)]; }
+
 std::string_view name_of(ScanKind kind) { return kScanNames[static_cast<std::size_t>(kind)]; }
 
-ScanWork work_of(const Scan& scan) {
+MixerWork work_of(const Scan& scan) {
   SIM_CHECK(scan.batch > 0 && scan.positions > 0 && scan.heads > 0 && scan.key_heads > 0, "a scan of nothing");
-  if (scan.kernel == ScanKernel::convolution) return convolution(scan);
+  if (scan.kernel == MixerKernel::convolution) return convolution(scan);
   const ScanSizes z(scan);
   const bool backward = scan.pass == ScanPass::backward;
-  ScanWork work = scan.kind == ScanKind::mamba2      ? mamba2(z, backward)
-                  : scan.kind == ScanKind::lightning ? lightning(z, backward)
-                                                     : delta_rule(z, scan.kind == ScanKind::kda, backward);
+  MixerWork work = scan.kind == ScanKind::mamba2      ? mamba2(z, backward)
+                   : scan.kind == ScanKind::lightning ? lightning(z, backward)
+                                                      : delta_rule(z, scan.kind == ScanKind::kda, backward);
   work.flops *= z.tokens;
   work.bytes *= z.tokens;
   return work;
 }
 
-double seconds_of(const ScanWork& work, const ScanRates& rates, double bandwidth, double peak) {
+double seconds_of(const MixerWork& work, const MixerRates& rates, double bandwidth, double peak) {
   const double moved = work.bytes / (rates.bandwidth * bandwidth);
   const double computed = rates.rate > 0 ? work.flops / (rates.rate * peak) : 0;
   return real(work.launches) * rates.launch + std::max(moved, computed);

@@ -19,14 +19,17 @@ enum class ScanKind : std::uint8_t { mamba2, gated_delta, kda, lightning };
 inline constexpr std::size_t kScanKinds = 4;
 std::string_view name_of(ScanKind kind);
 
-/// The kernels of a mixer between its products: a short causal convolution over channels, and the scan in chunks.
-enum class ScanKernel : std::uint8_t { convolution, chunks };
-inline constexpr std::size_t kScanKernels = 2;
+/// The kernels of mixers between their products, by what they reach of a device: a short causal convolution over
+/// channels and a scan in chunks; of sparse attention the scores of an indexer, the choice of keys by them, and
+/// attention to what was chosen.
+enum class MixerKernel : std::uint8_t { convolution, chunks, index, choice, attention };
+inline constexpr std::size_t kMixerKernels = 5;
+std::string_view name_of(MixerKernel kernel);
 enum class ScanPass : std::uint8_t { forward, backward };
 
 struct Scan {
   ScanKind kind = ScanKind::mamba2;
-  ScanKernel kernel = ScanKernel::chunks;
+  MixerKernel kernel = MixerKernel::chunks;
   DataType dtype = DataType::bf16;
   std::int64_t batch = 1, positions = 1;
   std::int64_t heads = 1;      // of values, each with a state
@@ -41,20 +44,20 @@ struct Scan {
 
 /// What its kernels do, as they are written: products inside chunks and with states, and every tensor that one of them
 /// hands to the next through memory.
-struct ScanWork {
+struct MixerWork {
   double flops = 0, bytes = 0;
   std::int64_t launches = 1;
 };
-ScanWork work_of(const Scan& scan);
+MixerWork work_of(const Scan& scan);
 
 /// Positions of a chunk of the public kernels: 256 of Mamba-2's by default, 64 of flash-linear-attention's.
 constexpr std::int64_t usual_chunk(ScanKind kind) { return kind == ScanKind::mamba2 ? 256 : 64; }
 
 /// How far kernels get: seconds that they take at least for each launch, shares of the data sheet's bandwidth and of
-/// its matrix units in 16 bit.
-struct ScanRates {
+/// its matrix units in the type that it multiplies.
+struct MixerRates {
   double launch = 0, bandwidth = 0, rate = 0;
 };
-double seconds_of(const ScanWork& work, const ScanRates& rates, double bandwidth, double peak);
+double seconds_of(const MixerWork& work, const MixerRates& rates, double bandwidth, double peak);
 
 }  // namespace orrery::calibration

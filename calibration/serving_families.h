@@ -83,6 +83,28 @@ extern const ServingFamily kPrompt;
 extern const ServingFamily kStep;
 }  // namespace scan
 
+/// A layer's whole sparse attention: keys that are chosen, or that stand for many tokens. `scored`: pairs of a query
+/// and a key; `indexed`: elements that a score multiplies; `slots`: pairs that attention computes, each of `width`.
+namespace sparse {
+enum : std::size_t {
+  sequences,
+  fresh,
+  keys,
+  heads,
+  scored,
+  indexed,
+  slots,
+  width,
+  read,
+  projected,
+  weight,
+  type,
+  hidden
+};
+extern const ServingFamily kDecode;
+extern const ServingFamily kPrompt;
+}  // namespace sparse
+
 /// Low-latency dispatch and combine.
 namespace exchange {
 enum : std::size_t { tokens, row_bytes, top_k, experts, gpus, nodes };

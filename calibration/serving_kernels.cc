@@ -150,7 +150,7 @@ const std::vector<const ServingFamily*>& serving_families() {
   static const std::vector<const ServingFamily*> all{
       &decode::kFamily,    &decode::kLatent, &prefill::kFamily, &prefill::kLatent, &product::kFamily,
       &mixture::kFamily,   &reduce::kFamily, &block::kDecode,   &block::kPrompt,   &exchange::kFamily,
-      &scan::kConvolution, &scan::kPrompt,   &scan::kStep};
+      &scan::kConvolution, &scan::kPrompt,   &scan::kStep,      &sparse::kDecode,  &sparse::kPrompt};
   return all;
 }
 

@@ -92,6 +92,22 @@ struct ServedScan {
 /// The first of their families among all, in the order of the parts.
 inline constexpr std::size_t kFirstScan = 10;
 
+/// Of a layer's whole sparse attention: dsa (DeepSeek-V3.2, GLM-5), csa and hca (DeepSeek-V4), msa (MiniMax-M3).
+struct SparseBlock {
+  enum class Kind : std::uint8_t { dsa, csa, hca, msa } kind = Kind::dsa;
+  WeightType type = WeightType::bf16;  // of the projections
+  bool decode = true;
+  double sequences = 1, fresh = 1, cached = 0;
+  double heads = 1, all_heads = 1, kv_heads = 1;  // of this rank; of the model
+  double kv_bytes = 2;
+  bool computes_fp8 = false;  // attention's products, too
+  double hidden = 1, q_rank = 0, kv_rank = 0, nope = 0, rope = 0, value = 128, out_groups = 1, out_rank = 0;
+  double index_heads = 0, index_dim = 128;   // 0: what another layer chose
+  double chosen = 0, ratio = 0, window = 0;  // keys; 0: all. Tokens to a key. Tokens beside
+};
+/// The first of their families among all: decoding, prompts.
+inline constexpr std::size_t kFirstSparse = 13;
+
 /// A shape as a family's.
 struct Asked {
   std::size_t family = 0, variant = 0;
@@ -108,6 +124,7 @@ Asked asked(const LatentBlock& shape);
 Asked asked(const ServedAllReduce& shape);
 Asked asked(const LowLatencyExchange& shape);
 Asked asked(const ServedScan& shape);
+Asked asked(const SparseBlock& shape);
 
 struct ServingKernel {
   const ServingFamily* family = nullptr;

@@ -98,7 +98,7 @@ Asked asked(const ServedScan& s) {
     scan.key_heads = as_count(s.key_heads);
     scan.key_dim = as_count(s.key_dim);
     scan.value_dim = as_count(s.value_dim);
-    const ScanWork work = work_of(scan);
+    const MixerWork work = work_of(scan);
     flops = work.flops;
     bytes = work.bytes;
   }

@@ -10,6 +10,7 @@
 
 #include "scenarios/load.h"
 #include "scenarios/load_experts.h"
+#include "scenarios/load_encoder.h"
 #include "scenarios/load_pattern.h"
 #include "workloads/step/step.h"
 
@@ -329,6 +330,7 @@ void check_job(const Settings& document, Job& job) {
   check_tensor(document, job.model, layout, queries, shares_key_heads(job.model, layout, job.method, queries));
   check_experts(document, job.model.experts, layout);
   check_pattern(document, job.model, layout, job.method);
+  check_encoder(document, job.model.encoder, layout, job.method);
   check_context(document, job.model, layout, job.method.attention);
   check_pipeline(document, layout, job.model.layers, job.software.defaults.layer_split);
   check_schedule(document, layout, job.batch, job.pipeline_shape());

@@ -64,8 +64,9 @@ void add_words(const Settings& value, std::size_t depth, std::vector<Word>& out)
 
 // ---- what names stand for ----
 
-const std::vector<std::string> kMixers{"attention", "mla",         "sliding", "chunked",
-                                       "mamba2",    "gated_delta", "kda",     "lightning"};
+const std::vector<std::string> kMixers{"attention", "mla", "sliding", "chunked",     "dsa", "csa",
+                                       "hca",       "msa", "mamba2",  "gated_delta", "kda", "lightning"};
+const std::vector<std::string> kStates{"mamba2", "gated_delta", "kda", "lightning"};
 const std::vector<std::string> kChannels{"mlp", "moe", "none"};
 
 struct Part {
@@ -83,6 +84,13 @@ const std::vector<std::string>& keys_of(const std::string& kind) {
   static const std::vector<std::string> attention{"heads", "kv_heads", "head_dim", "qk_norm", "output_gate"},
       windowed{"heads", "kv_heads", "head_dim", "qk_norm", "output_gate", "window"},
       latent{"heads", "q_lora", "kv_lora", "qk_nope_dim", "qk_rope_dim", "v_dim"},
+      chosen{"heads", "q_lora",      "kv_lora",   "qk_nope_dim", "qk_rope_dim",
+             "v_dim", "index_heads", "index_dim", "index_top_k"},
+      blocks{"heads",       "kv_heads",  "head_dim",    "qk_norm",    "output_gate",
+             "index_heads", "index_dim", "index_top_k", "index_block"},
+      compressed{"heads", "head_dim", "q_lora", "window", "compress", "out_groups", "out_lora"},
+      compressed_chosen{"heads",      "head_dim", "q_lora",      "window",    "compress",
+                        "out_groups", "out_lora", "index_heads", "index_dim", "index_top_k"},
       mamba{"state", "heads", "head_dim", "groups", "conv", "chunk", "gated_norm"},
       delta{"heads", "head_dim", "key_heads", "key_dim", "conv", "chunk", "gated_norm"}, mlp{"ffn_hidden"},
       moe{"experts",
@@ -98,6 +106,10 @@ const std::vector<std::string>& keys_of(const std::string& kind) {
   if (kind == "attention") return attention;
   if (kind == "sliding" || kind == "chunked") return windowed;
   if (kind == "mla") return latent;
+  if (kind == "dsa") return chosen;
+  if (kind == "msa") return blocks;
+  if (kind == "csa") return compressed_chosen;
+  if (kind == "hca") return compressed;
   if (kind == "mamba2") return mamba;
   if (kind == "mlp") return mlp;
   if (kind == "moe") return moe;
@@ -163,6 +175,33 @@ std::int64_t needed(const Part& part, const Settings& model, const char* key) {
   return value->as_int();
 }
 
+/// What a mixer says of the keys that it sees.
+workloads::SparseAttention load_sparse(const Part& part, const Settings& model, const Model::Attention& attention) {
+  const Settings& section = *part.section;
+  workloads::SparseAttention s;
+  if (part.kind != "hca") {
+    s.index_heads = integer(&section, "index_heads", part.kind == "msa" ? attention.kv_heads : 64);
+    if (s.index_heads == 0 && part.kind == "msa")
+      section.at("index_heads")
+          .fail("got 0, expected heads of the indexer: only dsa and csa may take another's choice");
+    s.index_dim = integer(&section, "index_dim", 128);
+    s.chosen = required(section, "index_top_k").as_int();
+  }
+  if (part.kind == "msa") s.block = integer(&section, "index_block", 128);
+  if (part.kind == "msa" && s.block == 1) section.at("index_block").fail("got 1, expected blocks of several tokens");
+  if (part.kind == "dsa" || part.kind == "msa") return s;
+  s.ratio = integer(&section, "compress", part.kind == "csa" ? 4 : 128);
+  if (s.ratio == 0 && part.kind == "csa")
+    section.at("compress").fail("got 0, expected tokens to a key, or hca, which may see its window alone");
+  s.window = integer(&section, "window", 128);
+  s.q_rank = needed(part, model, "q_lora");
+  s.out_groups = required(section, "out_groups").as_int();
+  s.out_rank = required(section, "out_lora").as_int();
+  if (attention.heads % s.out_groups != 0)
+    section.at("out_groups").fail(fmt::format("got {}, expected a divisor of {} heads", s.out_groups, attention.heads));
+  return s;
+}
+
 void load_attention(const Part& part, const Settings& model, Model& whole, Model::Block& block) {
   Model::Attention& a = block.attention;
   const Settings& place = part.section != nullptr ? *part.section : model;
@@ -170,7 +209,8 @@ void load_attention(const Part& part, const Settings& model, Model& whole, Model
   a.heads = needed(part, model, "heads");
   a.window = 0;
   a.chunked = false;
-  if (part.kind == "mla") {
+  a.sparse = {};
+  if (part.kind == "mla" || part.kind == "dsa") {
     a.kv_heads = a.heads;
     a.latent.kv_rank = needed(part, model, "kv_lora");
     const Settings* queries = own_or_model(part, model, "q_lora");
@@ -178,6 +218,7 @@ void load_attention(const Part& part, const Settings& model, Model& whole, Model
     a.latent.nope_dim = needed(part, model, "qk_nope_dim");
     a.latent.rope_dim = needed(part, model, "qk_rope_dim");
     a.latent.v_dim = needed(part, model, "v_dim");
+    if (part.kind == "dsa") a.sparse = load_sparse(part, model, a);
     return;
   }
   const auto size = [&](const char* key, std::int64_t fallback) {
@@ -192,7 +233,14 @@ void load_attention(const Part& part, const Settings& model, Model& whole, Model
   a.head_width = size("head_dim", 0);
   a.qk_norm = flag("qk_norm");
   a.output_gate = flag("output_gate");
-  if (part.kind != "attention") {
+  if (part.kind == "csa" || part.kind == "hca") {
+    a.kv_heads = a.heads;  // which share one
+    a.head_width = required(*part.section, "head_dim").as_int();
+    a.qk_norm = false;
+  }
+  if (part.kind == "csa" || part.kind == "hca" || part.kind == "msa") {
+    a.sparse = load_sparse(part, model, a);
+  } else if (part.kind != "attention") {
     const Settings* window = own_or_model(part, model, "window", "attention_window");
     if (window == nullptr) place.fail(fmt::format("holds no window, which {} attention needs", part.kind));
     a.window = window->as_int();
@@ -284,7 +332,7 @@ class PatternLoader {
       used_[name] = true;
       const std::string& kind = part->second.kind;
       if (is_one_of(kMixers, kind)) {
-        const bool attends = kind == "attention" || kind == "mla" || kind == "sliding" || kind == "chunked";
+        const bool attends = !is_one_of(kStates, kind);
         if ((attends ? block.attends : block.state.any()) || channel)
           word.at->fail(
               fmt::format("got {}, expected one attention and one mixer with a state at most, and behind "
@@ -299,7 +347,7 @@ class PatternLoader {
         load_channel(part->second, block);
       }
     }
-    if (block.attends && block.state.any() && block.attention.latent.any())
+    if (block.attends && block.state.any() && (block.attention.latent.any() || block.attention.sparse.any()))
       word.at->fail(fmt::format("got {}, expected attention of the usual kind beside a mixer with a state", word.text));
     if (!block.mixes() && block.channel == Channel::none)
       word.at->fail(fmt::format("got {}, a block of nothing, expected a mixer or a channel", word.text));
@@ -348,8 +396,10 @@ class PatternLoader {
           "shared_expert_ffn_hidden", "shared_gate", "activation_clamp"},
          "got a key of experts, expected a channel of kind moe in model.blocks", job_.model.experts.any());
     idle({"q_lora", "kv_lora", "qk_nope_dim", "qk_rope_dim", "v_dim"},
-         "got a key of latent attention, expected a mixer of kind mla in model.blocks",
-         any([](const Model::Block& block) { return block.attends && block.attention.latent.any(); }));
+         "got a key of latent attention, expected a mixer of kind mla or dsa in model.blocks",
+         any([](const Model::Block& block) {
+           return block.attends && (block.attention.latent.any() || block.attention.sparse.compressed());
+         }));
     idle({"attention_window"}, "got a window, expected a mixer of kind sliding or chunked in model.blocks",
          any([](const Model::Block& block) { return block.attends && block.attention.window > 0; }));
   }
@@ -396,6 +446,11 @@ void load_pattern(const Settings& section, Job& job) {
     job.assumptions.emplace_back(
         "model.mixers: scans take what their kernels move and multiply at the shares that prompts of gated delta nets "
         "reach; backward passes and Mamba-2's scan are transferred, since no table times them.");
+  if (std::any_of(kinds.begin(), kinds.end(), [](const Model::Block& block) { return block.attention.sparse.any(); }))
+    job.assumptions.emplace_back(
+        "model.mixers: scores, choice and attention of sparse mixers take what they multiply and move at the shares "
+        "that blocks of engines reach; backward passes are transferred, since no table times them, and the indexer is "
+        "trained on the keys that it chose.");
 }
 
 namespace {
@@ -406,6 +461,10 @@ void check_divided(const Settings& document, const Model::Block& block, const wo
     fail_at(document, "parallelism.tensor",
             fmt::format("expected a divisor of the {} {} of a block, got {}", size, what, layout.tensor));
   };
+  if (block.attends && block.attention.sparse.compressed() && layout.tensor > 1)
+    fail_at(document, "parallelism.tensor",
+            fmt::format("got {} with attention to compressed keys, expected 1: no framework cuts it by heads",
+                        layout.tensor));
   if (block.attends) {
     divides(block.attention.heads, "heads");
     divides(block.attention.kv_heads, "heads of keys");
@@ -430,6 +489,9 @@ void check_pattern(const Settings& document, const Model& model, const workloads
               fmt::format("got {} with a {} mixer, expected 1: its state goes from position to position",
                           layout.context, calibration::name_of(block.state.kind)));
     if (!block.attends) continue;
+    if (layout.context > 1 && block.attention.sparse.any())
+      fail_at(document, "parallelism.context",
+              fmt::format("got {} with attention to some of the keys, expected 1", layout.context));
     if (layout.tensor > 1 && !layout.sequence_parallel && block.attention.latent.any())
       fail_at(document, "parallelism.sequence_parallel",
               "got false, expected true: with mla every rank of the tensor group would compress the same tokens");

@@ -437,6 +437,8 @@ ServingScenario load_serving(const Settings& document) {
     document.at("model").fail("is a recommender, expected a model of layers that writes tokens");
   if (job.model.pattern.any())
     document.at("model").fail("has blocks by pattern, which are trained here, expected layers that are alike");
+  if (job.model.encoder.any())
+    document.at("model").fail("has an encoder of images, which is trained here, expected a model of text");
   load_power(document, job);
   s.machine = job.machine;
   s.power = job.power;

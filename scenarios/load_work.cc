@@ -8,6 +8,7 @@
 #include "scenarios/library.h"
 #include "scenarios/load.h"
 #include "scenarios/load_experts.h"
+#include "scenarios/load_encoder.h"
 #include "scenarios/load_pattern.h"
 #include "scenarios/load_recommender.h"
 #include "scenarios/scenario.h"
@@ -323,6 +324,7 @@ void load_model(const Settings& document, Job& job) {
   model.vocab = required(section, "vocab").as_int();
   model.seq = required(section, "seq").as_int();
   load_features(section, job);
+  load_encoder(section, job);
   number(&section, "parameters", 0);
   number(&section, "active_parameters", 0);
   if (pattern)

@@ -121,7 +121,74 @@ void read_latent_context(const TableLine& line, ServingSamples& out) {
   add(line, out, asked(a), engine_of(line), measured_seconds(line));
 }
 
+/// Widths of the models whose blocks tables hold, by their configurations; none: another model.
+std::optional<SparseBlock> sparse_model(std::string_view model) {
+  const auto is = [&](std::string_view part) { return model.find(part) != std::string_view::npos; };
+  SparseBlock b;
+  if (is("DeepSeek-V3.2") || is("GLM-5")) {
+    const bool glm = is("GLM-5");
+    b.all_heads = glm ? 64 : 128;
+    b.hidden = glm ? 6144 : 7168;
+    b.q_rank = glm ? 2048 : 1536;
+    b.kv_rank = 512;
+    b.nope = glm ? 192 : 128;
+    b.rope = 64;
+    b.value = glm ? 256 : 128;
+    b.index_heads = glm ? 32 : 64;
+    b.chosen = 2048;
+    return b;
+  }
+  if (is("DeepSeek-V4")) {
+    const bool pro = is("V4-Pro");
+    b.kind = SparseBlock::Kind::csa;
+    b.all_heads = pro ? 128 : 64;
+    b.hidden = pro ? 7168 : 4096;
+    b.q_rank = pro ? 1536 : 1024;
+    b.value = 512;
+    b.out_groups = pro ? 16 : 8;
+    b.out_rank = 1024;
+    b.index_heads = 64;
+    b.chosen = pro ? 1024 : 512;
+    b.ratio = 4;
+    b.window = 128;
+    return b;
+  }
+  if (!is("MiniMax-M3")) return {};
+  b.kind = SparseBlock::Kind::msa;
+  b.all_heads = 64;
+  b.kv_heads = b.index_heads = 4;
+  b.hidden = 6144;
+  b.chosen = 16 * 128;
+  return b;
+}
+
+void read_sparse_block(const TableLine& line, ServingSamples& out) {
+  const auto type = weight_type(line, "gemm_dtype");
+  std::optional<SparseBlock> block = sparse_model(line.text("model"));
+  if (!block || !type || (*type != WeightType::bf16 && *type != WeightType::fp8_block && *type != WeightType::nvfp4)) {
+    ++out.left_out;
+    return;
+  }
+  const std::string_view op = line.text("op");
+  if (op.starts_with("dsv4_hca")) {
+    block->kind = SparseBlock::Kind::hca;
+    block->index_heads = block->chosen = 0;
+    block->ratio = 128;
+  }
+  if (op.find("skip_indexer") != std::string_view::npos) block->index_heads = 0;
+  block->type = *type;
+  block->decode = line.has("kv_tokens");
+  block->sequences = real(line.count("batch"));
+  block->fresh = block->decode ? 1 : real(line.count("new_tokens"));
+  block->cached = block->decode ? real(line.count("kv_tokens")) - 1 : zero_or_more(line, "cached_tokens");
+  block->heads = real(line.count("heads"));
+  block->kv_bytes = line.text("kv_dtype").starts_with("fp8") ? 1 : 2;
+  block->computes_fp8 = line.text("dtype").starts_with("fp8");
+  add(line, out, asked(*block), engine_of(line), measured_seconds(line));
+}
+
 void read_block(const TableLine& line, ServingSamples& out) {
+  if (line.has("op") && !line.text("op").starts_with("mla")) return read_sparse_block(line, out);
   const bool decode = line.has("kv_tokens");
   PromptPiece piece{real(line.count("batch")), 1, 0};
   if (decode) {

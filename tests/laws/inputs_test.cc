@@ -484,7 +484,9 @@ TEST_CASE("no key of the schema is missing from the walk") {
                                            "cluster.fabric.q",        // tests/topology/slim_fly_test.cc
                                            "power.cooling.time_constant",  // tests/workloads/energy_test.cc
                                            "cluster.device.scans",         // tests/workloads/pattern_test.cc
-                                           "model.blocks",                 // likewise
+                                           "cluster.device.sparse",        // tests/workloads/sparse_test.cc
+                                           "model.encoder",                // tests/workloads/encoder_test.cc
+                                           "model.blocks",                 // tests/workloads/pattern_test.cc
                                            "model.mixers",                 // likewise
                                            "model.channels",               // likewise
                                            "model.active_parameters",

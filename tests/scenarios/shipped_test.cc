@@ -119,6 +119,24 @@ TEST_CASE("a token meets what is stated of a shipped mixture, but for the expert
   }
 }
 
+TEST_CASE("a token meets as many parameters as sources say that it does, to what they round") {
+  std::size_t stated = 0;
+  for (const std::string& name : shipped("models")) {
+    const Settings document = shipped_model(name);
+    const Settings* active = document.find("active_parameters");
+    if (active == nullptr) continue;
+    INFO(name);
+    ++stated;
+    const workloads::Model model = loaded_model(name);
+    // Some count both embeddings, some one or none.
+    const double embedding = static_cast<double>(model.vocab) * static_cast<double>(model.hidden);
+    const double all = workloads::active_parameter_count(model), said = active->as_number();
+    CHECK(all > 0.95 * said);
+    CHECK(all - 2 * embedding < 1.05 * said);
+  }
+  CHECK(stated >= 2);
+}
+
 TEST_CASE("a token of a shipped mixture takes the FLOPs that Megatron-Bridge counts") {
   // What its tables' TFLOP/s are over their tokens/s (NVIDIA-NeMo/Megatron-Bridge, docs/performance-summary.md
   // of 26.06), in sequences of 4096, attention causal. Its formula leaves out the router, [experts, hidden] in each

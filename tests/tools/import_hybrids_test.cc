@@ -81,6 +81,26 @@ const Published kPublished[]{
          "linear_value_head_dim": 128, "linear_num_key_heads": 16, "linear_num_value_heads": 64, "num_experts": 512,
          "num_experts_per_tok": 10, "moe_intermediate_size": 1024, "shared_expert_intermediate_size": 1024})",
      397, 17.3, 60, "qwen3.5-397b-a17b"},
+    // deepseek-ai/DeepSeek-V3.2: DeepSeek-V3's 671e9 and 37e9 (37.5e9 with one embedding), indexers of 0.85e9 beside.
+    {R"({"model_type": "deepseek_v32", "hidden_size": 7168, "intermediate_size": 18432, "num_hidden_layers": 61,
+         "num_attention_heads": 128, "num_key_value_heads": 128, "vocab_size": 129280,
+         "max_position_embeddings": 163840, "tie_word_embeddings": false,
+         "n_routed_experts": 256, "num_experts_per_tok": 8, "moe_intermediate_size": 2048, "n_shared_experts": 1,
+         "first_k_dense_replace": 3, "moe_layer_freq": 1, "n_group": 8, "topk_group": 4, "topk_method": "noaux_tc",
+         "kv_lora_rank": 512, "q_lora_rank": 1536, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64,
+         "v_head_dim": 128, "index_topk": 2048, "index_head_dim": 128, "index_n_heads": 64,
+         "num_nextn_predict_layers": 1})",
+     671.9, 38.4, 61, "deepseek-v3.2"},
+    // zai-org/GLM-5: 744e9, 40e9 without embeddings.
+    {R"({"model_type": "glm_moe_dsa", "hidden_size": 6144, "intermediate_size": 12288, "num_hidden_layers": 78,
+         "num_attention_heads": 64, "num_key_value_heads": 64, "head_dim": 64, "vocab_size": 154880,
+         "max_position_embeddings": 202752, "tie_word_embeddings": false, "n_routed_experts": 256,
+         "num_experts_per_tok": 8, "moe_intermediate_size": 2048, "n_shared_experts": 1, "first_k_dense_replace": 3,
+         "moe_layer_freq": 1, "n_group": 1, "topk_group": 1, "topk_method": "noaux_tc", "kv_lora_rank": 512,
+         "q_lora_rank": 2048, "qk_nope_head_dim": 192, "qk_rope_head_dim": 64, "qk_head_dim": 256,
+         "v_head_dim": 256, "index_topk": 2048, "index_head_dim": 128, "index_n_heads": 32,
+         "num_nextn_predict_layers": 1})",
+     744, 41.8, 78, "glm-5"},
 };
 
 workloads::Job job_of_config(const Folder& folder, const std::string& config) {
@@ -107,20 +127,147 @@ TEST_CASE("configurations of hybrids become the models that were published") {
   }
 }
 
-TEST_CASE("attention that an indexer thins out is taken whole, and said first") {
+TEST_CASE("configurations of further families are read field by field") {
   const Folder folder;
-  const std::string config =
-      R"({"model_type": "deepseek_v32", "hidden_size": 7168, "intermediate_size": 18432, "num_hidden_layers": 61,
-          "num_attention_heads": 128, "num_key_value_heads": 128, "vocab_size": 129280,
-          "max_position_embeddings": 163840,
-          "n_routed_experts": 256, "num_experts_per_tok": 8, "moe_intermediate_size": 2048, "n_shared_experts": 1,
-          "first_k_dense_replace": 3, "moe_layer_freq": 1, "n_group": 8, "topk_group": 4, "kv_lora_rank": 512,
-          "q_lora_rank": 1536, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "v_head_dim": 128,
-          "index_topk": 2048, "index_head_dim": 128, "index_n_heads": 64, "num_nextn_predict_layers": 0})";
-  const tools::Draft draft = tools::import_hf(folder.write("config.json", config));
-  CHECK(draft.ignored().front().starts_with("sparse attention (index_topk: 2048): not modelled"));
-  // 671e9 without the indexer, whose three products are a thousandth.
-  CHECK(workloads::parameter_count(job_of_config(folder, config).model) == Approx(671e9).epsilon(0.005));
+  const auto model_of = [&](const std::string& config) { return job_of_config(folder, config).model; };
+  using Channel = workloads::Model::Block::Channel;
+
+  // ibm-ai-platform/Bamba-9B: Mamba-2 but for three layers, an MLP in each; 9.8e9 by its card.
+  const workloads::Model bamba = model_of(
+      R"({"model_type": "bamba", "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32,
+          "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 128256, "max_position_embeddings": 4096,
+          "tie_word_embeddings": false, "mamba_n_heads": 128, "mamba_d_head": "auto", "mamba_expand": 2,
+          "mamba_d_state": 128, "mamba_n_groups": 1, "mamba_d_conv": 4, "mamba_chunk_size": 256,
+          "attn_layer_indices": [9, 18, 27]})");
+  CHECK(workloads::parameter_count(bamba) == Approx(9.78e9).epsilon(0.005));
+  for (std::int64_t layer = 0; layer < 32; ++layer) {
+    const workloads::Model::Block& block = bamba.pattern.at(layer);
+    CHECK(block.attends == (layer == 9 || layer == 18 || layer == 27));
+    CHECK(block.state.any() != block.attends);
+    CHECK(block.channel == Channel::mlp);
+    CHECK(block.mlp.hidden == 14336);
+  }
+  const workloads::StateMixer& mamba = bamba.pattern.at(0).state;
+  CHECK(mamba.heads == 128);
+  CHECK(mamba.value_dim == 2 * 4096 / 128);
+  CHECK(mamba.key_dim == 128);
+  CHECK(mamba.key_heads == 1);
+  CHECK(bamba.pattern.at(9).attention.kv_heads == 8);
+
+  // MiniMaxAI/MiniMax-Text-01 in small: of eight layers the last attends.
+  const workloads::Model minimax = model_of(
+      R"({"model_type": "minimax", "hidden_size": 1024, "intermediate_size": 1536, "num_hidden_layers": 16,
+          "num_attention_heads": 8, "num_key_value_heads": 2, "head_dim": 128, "vocab_size": 32000,
+          "max_position_embeddings": 8192, "num_local_experts": 32, "num_experts_per_tok": 2,
+          "attn_type_list": [0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1]})");
+  CHECK(minimax.experts.count == 32);
+  CHECK(minimax.experts.top_k == 2);
+  CHECK(minimax.experts.ffn_hidden == 1536);
+  for (std::int64_t layer = 0; layer < 16; ++layer) {
+    CHECK(minimax.pattern.at(layer).attends == (layer % 8 == 7));
+    CHECK(minimax.pattern.at(layer).channel == Channel::experts);
+  }
+  CHECK(minimax.pattern.at(0).state.kind == workloads::ScanKind::lightning);
+  CHECK(minimax.pattern.at(0).state.heads == 8);
+  CHECK(minimax.pattern.at(0).state.value_dim == 128);
+  CHECK(minimax.pattern.at(7).attention.kv_heads == 2);
+
+  // Qwen3.5's dense text models: gated delta nets three to one, an MLP in each.
+  const workloads::Model qwen = model_of(
+      R"({"model_type": "qwen3_5_text", "hidden_size": 5120, "intermediate_size": 17408, "num_hidden_layers": 64,
+          "num_attention_heads": 24, "num_key_value_heads": 4, "head_dim": 256, "vocab_size": 248320,
+          "max_position_embeddings": 262144, "linear_conv_kernel_dim": 4, "linear_key_head_dim": 128,
+          "linear_value_head_dim": 128, "linear_num_key_heads": 16, "linear_num_value_heads": 48,
+          "tie_word_embeddings": false})");
+  CHECK(workloads::parameter_count(qwen) == Approx(27e9).epsilon(0.005));  // Qwen/Qwen3.5-27B
+  CHECK(qwen.pattern.at(0).state.heads == 48);
+  CHECK(qwen.pattern.at(0).state.key_heads == 16);
+  CHECK(qwen.pattern.at(0).state.key_dim == 128);
+  CHECK(qwen.pattern.at(0).state.conv == 4);
+  CHECK(qwen.pattern.at(0).mlp.hidden == 17408);
+  CHECK(qwen.pattern.at(3).attends);
+  CHECK(qwen.pattern.at(3).attention.output_gate);
+  CHECK(qwen.pattern.at(3).attention.qk_norm);
+  CHECK(qwen.pattern.at(3).attention.head_width == 256);
+}
+
+TEST_CASE("configurations with sparse attention are read field by field") {
+  const Folder folder;
+  // GLM-5.2's lists: three layers of four take the choice of the one ahead.
+  const workloads::Model glm =
+      job_of_config(folder,
+                    R"({"model_type": "glm_moe_dsa", "hidden_size": 1024, "intermediate_size": 2048,
+          "num_hidden_layers": 4, "num_attention_heads": 8, "num_key_value_heads": 8, "vocab_size": 32000,
+          "max_position_embeddings": 8192, "n_routed_experts": 16, "num_experts_per_tok": 4,
+          "moe_intermediate_size": 512, "n_shared_experts": 1, "kv_lora_rank": 128, "q_lora_rank": 256,
+          "qk_nope_head_dim": 96, "qk_rope_head_dim": 32, "v_head_dim": 64, "index_topk": 512, "index_head_dim": 64,
+          "index_n_heads": 4, "indexer_types": ["full", "shared", "shared", "full"],
+          "mlp_layer_types": ["dense", "sparse", "sparse", "sparse"]})")
+          .model;
+  for (std::int64_t layer = 0; layer < 4; ++layer) {
+    const workloads::Model::Attention& a = glm.pattern.at(layer).attention;
+    CHECK(a.sparse.chosen == 512);
+    CHECK(a.sparse.index_heads == (layer == 0 || layer == 3 ? 4 : 0));
+    CHECK(a.sparse.index_dim == 64);
+    CHECK(a.latent.kv_rank == 128);
+    CHECK(a.latent.q_rank == 256);
+    CHECK(a.latent.nope_dim == 96);
+    CHECK(a.latent.rope_dim == 32);
+    CHECK(a.latent.v_dim == 64);
+    CHECK((glm.pattern.at(layer).channel == workloads::Model::Block::Channel::mlp) == (layer == 0));
+  }
+
+  // deepseek-ai/DeepSeek-V4-Flash: 284e9, 13e9 (of which hyper-connections, and the layer ahead, are left out).
+  std::string ratios = "0, 0, 4";
+  for (int i = 0; i < 20; ++i) ratios += ", 128, 4";
+  const std::string flash =
+      R"({"model_type": "deepseek_v4", "hidden_size": 4096, "num_hidden_layers": 43, "num_attention_heads": 64,
+          "num_key_value_heads": 1, "head_dim": 512, "vocab_size": 129280, "max_position_embeddings": 1048576,
+          "moe_intermediate_size": 2048, "n_routed_experts": 256, "n_shared_experts": 1, "num_experts_per_tok": 6,
+          "num_nextn_predict_layers": 1, "q_lora_rank": 1024, "o_lora_rank": 1024, "o_groups": 8,
+          "qk_rope_head_dim": 64, "index_head_dim": 128, "index_n_heads": 64, "index_topk": 512,
+          "sliding_window": 128, "hc_mult": 4, "tie_word_embeddings": false, "compress_ratios": [)" +
+      ratios + ", 0]}";
+  const tools::Draft draft = tools::import_hf(folder.write("config.json", flash));
+  CHECK(draft.ignored().front().starts_with("hyper-connections (hc_mult: 4): not modelled"));
+  const workloads::Model v4 = job_of_config(folder, flash).model;
+  CHECK(v4.layers == 43);
+  CHECK(workloads::parameter_count(v4) == Approx(284e9).epsilon(0.005));
+  CHECK(workloads::active_parameter_count(v4) == Approx(13.5e9).epsilon(0.05));  // "13B"
+  CHECK(v4.pattern.at(0).attention.sparse.ratio == 0);
+  CHECK(v4.pattern.at(2).attention.sparse.ratio == 4);
+  CHECK(v4.pattern.at(3).attention.sparse.ratio == 128);
+  CHECK(v4.pattern.at(2).attention.sparse.index_heads == 64);
+  CHECK(v4.pattern.at(2).attention.sparse.chosen == 512);
+  CHECK(v4.pattern.at(3).attention.sparse.index_heads == 0);
+  for (std::int64_t layer = 0; layer < 4; ++layer) {
+    const workloads::SparseAttention& s = v4.pattern.at(layer).attention.sparse;
+    CHECK(s.window == 128);
+    CHECK(s.q_rank == 1024);
+    CHECK(s.out_groups == 8);
+    CHECK(s.out_rank == 1024);
+  }
+
+  // MiniMaxAI/MiniMax-M3 in small: one layer with all keys and an MLP ahead of blocks that are chosen, and experts.
+  const workloads::Model m3 =
+      job_of_config(folder,
+                    R"({"model_type": "minimax_m3", "hidden_size": 1024, "intermediate_size": 512,
+          "dense_intermediate_size": 2048, "num_hidden_layers": 3, "num_attention_heads": 16, "num_key_value_heads": 4,
+          "head_dim": 128, "vocab_size": 32000, "max_position_embeddings": 8192, "num_local_experts": 16,
+          "num_experts_per_tok": 4, "n_shared_experts": 1, "shared_intermediate_size": 512,
+          "moe_layer_freq": [0, 1, 1], "use_qk_norm": true, "swiglu_limit": 7.0, "sparse_attention_config":
+          {"sparse_attention_freq": [0, 1, 1], "sparse_block_size": 64, "sparse_index_dim": 96,
+           "sparse_num_index_heads": 4, "sparse_topk_blocks": 16}})")
+          .model;
+  CHECK_FALSE(m3.pattern.at(0).attention.sparse.any());
+  CHECK(m3.pattern.at(0).mlp.hidden == 2048);
+  CHECK(m3.pattern.at(1).attention.sparse.block == 64);
+  CHECK(m3.pattern.at(1).attention.sparse.chosen == 16);
+  CHECK(m3.pattern.at(1).attention.sparse.index_dim == 96);
+  CHECK(m3.pattern.at(1).attention.sparse.index_heads == 4);
+  CHECK(m3.pattern.at(1).attention.qk_norm);
+  CHECK(m3.experts.count == 16);
+  CHECK(m3.experts.shared == 1);
 }
 
 TEST_CASE("a hybrid's letters, lists and narrower experts that are not known are refused where they stand") {

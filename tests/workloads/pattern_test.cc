@@ -211,6 +211,22 @@ TEST_CASE("a scan takes longer with more of anything, and its backward pass more
   }
 }
 
+TEST_CASE("what a profile says of scans moves the step") {
+  const auto step = [](const PatternSets& sets) {
+    return simulate_step(pattern_job(kAll, "tensor: 1, expert: 8", sets)).iteration;
+  };
+  const sim::Duration shipped = step({});
+  const std::string inherits = "cluster.device.inherits=h100-sxm-80gb";
+  CHECK(step({inherits}) == shipped);
+  for (const char* kernel : {"convolution", "chunks"}) {
+    INFO(kernel);
+    const std::string at = std::string("cluster.device.scans.") + kernel;
+    CHECK(step({inherits, at + "={launch: 1 ms, bandwidth: 0.7}"}) > shipped);
+    CHECK(step({inherits, at + "={launch: 3.3 us, bandwidth: 0.01}"}) > shipped);
+  }
+  CHECK(step({inherits, "cluster.device.scans.chunks={launch: 3.3 us, bandwidth: 0.49, rate: 0.001}"}) > shipped);
+}
+
 TEST_CASE("letters, words and lists say the same blocks") {
   const std::string rest =
       ", mixers: {M: {kind: mamba2, state: 64, heads: 16, head_dim: 64, groups: 4}, \"*\": {kind: attention}}, "

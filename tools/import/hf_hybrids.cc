@@ -1,6 +1,7 @@
 // See hf_hybrids.h. Names of keys and their defaults are those of each family's configuration class (transformers,
-// models/{nemotron_h,qwen3_next,qwen3_5,falcon_h1,granitemoehybrid,bamba,minimax}; moonshotai/Kimi-Linear,
-// configuration_kimi.py). Mixers and channels go by letters: A attention, M Mamba-2, L linear attention, E experts, F
+// models/{nemotron_h,qwen3_next,qwen3_5,falcon_h1,granitemoehybrid,bamba,minimax,deepseek_v32,glm_moe_dsa};
+// moonshotai/Kimi-Linear, configuration_kimi.py), or of the model's own files (deepseek-ai/DeepSeek-V4-Pro,
+// MiniMaxAI/MiniMax-M3). Mixers and channels go by letters: A attention, M Mamba-2, L linear attention, E experts, F
 // an MLP. Left out: layers that predict further tokens, and multipliers, which are values.
 #include "tools/import/hf_hybrids.h"
 
@@ -297,6 +298,168 @@ void minimax(Config& config, Draft& draft) {
   put_blocks(draft, words);
 }
 
+// ---- attention to some of the keys ----
+
+/// Layers that predict further tokens, which blocks have none of.
+void leave_predictions(Config& config, Draft& draft, const char* key) {
+  if (number_of(config, key, 0) > 0)
+    draft.ignored(key, "layers that predict further tokens are not modelled beside blocks; left out");
+}
+
+/// Whether the layer is one of a list's that are called so; without a list, of the first `count`.
+bool in_list_or_first(const Settings* list, std::int64_t layer, const char* called, std::int64_t count) {
+  if (list == nullptr || !list->is_sequence()) return layer < count;
+  const auto at = static_cast<std::size_t>(layer);
+  if (at >= list->items().size()) list->fail(fmt::format("got {} layers, expected num_hidden_layers", at));
+  return list->items()[at].text() == called;
+}
+
+/// Experts under DeepSeek's names.
+void deepseek_experts(Config& config, Draft& draft) {
+  experts(config, draft, {"n_routed_experts"}, "moe_intermediate_size");
+  shared_expert(draft, number_of(config, "n_shared_experts", 0), number_of(config, "moe_intermediate_size", 0), false);
+  const Settings* method = config.find("topk_method");
+  const std::int64_t groups = number_of(config, "n_group", 1), open = number_of(config, "topk_group", 1);
+  if (groups <= 1 || (method != nullptr && method->text() == "greedy")) return;
+  put(draft, "channels.E", "expert_groups", groups);
+  put(draft, "channels.E", "top_groups", open);
+}
+
+void latent_widths(Config& config, Draft& draft, const char* at) {
+  put_kind(draft, at, "dsa");
+  put(draft, at, "heads", config.count(config.need({"num_attention_heads"})));
+  put(draft, at, "q_lora", config.count(config.need({"q_lora_rank"})));
+  put(draft, at, "kv_lora", config.count(config.need({"kv_lora_rank"})));
+  put(draft, at, "qk_nope_dim", config.count(config.need({"qk_nope_head_dim"})));
+  put(draft, at, "qk_rope_dim", config.count(config.need({"qk_rope_head_dim"})));
+  put(draft, at, "v_dim", config.count(config.need({"v_head_dim"})));
+  put(draft, at, "index_dim", number_of(config, "index_head_dim", 128));
+  put(draft, at, "index_top_k", config.count(config.need({"index_topk"})));
+}
+
+/// DeepSeek-V3.2 and GLM-5: latent attention to the keys that an indexer chooses, in some layers (GLM-5.2) to those
+/// that a layer ahead chose.
+void deepseek_sparse(Config& config, Draft& draft) {
+  take_model(config, draft, "rotary");
+  const std::int64_t layers = config.count(config.need({"num_hidden_layers"}));
+  const std::int64_t first = number_of(config, "first_k_dense_replace", 0);
+  if (const std::int64_t step = number_of(config, "moe_layer_freq", 1); step != 1)
+    config.find("moe_layer_freq")->fail(fmt::format("got {}, expected 1", step));
+  const Settings *indexers = config.find("indexer_types"), *channels = config.find("mlp_layer_types");
+  std::vector<std::string> words;
+  for (std::int64_t i = 0; i < layers; ++i) {
+    const bool shared = in_list_or_first(indexers, i, "shared", 0);
+    words.push_back(
+        fmt::format("{}+{}", shared ? "S" : "A", in_list_or_first(channels, i, "dense", first) ? "F" : "E"));
+  }
+  const auto has = [&](char letter) {
+    return std::any_of(words.begin(), words.end(), [&](const std::string& word) { return word.find(letter) < 3; });
+  };
+  latent_widths(config, draft, "mixers.A");
+  put(draft, "mixers.A", "index_heads", config.count(config.need({"index_n_heads"})));
+  if (has('S')) {
+    latent_widths(config, draft, "mixers.S");
+    put(draft, "mixers.S", "index_heads", 0);
+  }
+  if (has('F')) dense(config, draft);
+  deepseek_experts(config, draft);
+  leave_predictions(config, draft, "num_nextn_predict_layers");
+  put_blocks(draft, words);
+}
+
+/// DeepSeek-V4: a list says how many tokens a key of each layer stands for, 0 where the window is seen alone.
+void deepseek_v4(Config& config, Draft& draft) {
+  config.assume("intermediate_size", 1);
+  take_model(config, draft, "rotary");
+  const std::int64_t layers = config.count(config.need({"num_hidden_layers"}));
+  const Settings& ratios = config.need({"compress_ratios"});
+  std::vector<std::string> words;
+  for (const Settings& ratio : ratios.items()) {
+    if (static_cast<std::int64_t>(words.size()) == layers) break;  // those of layers that predict further tokens follow
+    const std::int64_t tokens = ratio.as_int(0, 1'000'000);
+    const bool window = tokens == 0, few = tokens > 0 && tokens < 8;
+    const char* name = window ? "W" : few ? "C" : "H";
+    const std::string at = fmt::format("mixers.{}", name);
+    if (!draft.has(fmt::format("model.{}.kind", at))) {
+      put_kind(draft, at.c_str(), few ? "csa" : "hca");
+      put(draft, at.c_str(), "heads", config.count(config.need({"num_attention_heads"})));
+      put(draft, at.c_str(), "head_dim", config.count(config.need({"head_dim"})));
+      put(draft, at.c_str(), "q_lora", config.count(config.need({"q_lora_rank"})));
+      put(draft, at.c_str(), "window", config.count(config.need({"sliding_window"})));
+      put(draft, at.c_str(), "compress", tokens);
+      put(draft, at.c_str(), "out_groups", config.count(config.need({"o_groups"})));
+      put(draft, at.c_str(), "out_lora", config.count(config.need({"o_lora_rank"})));
+      if (few) {
+        put(draft, at.c_str(), "index_heads", config.count(config.need({"index_n_heads"})));
+        put(draft, at.c_str(), "index_dim", config.count(config.need({"index_head_dim"})));
+        put(draft, at.c_str(), "index_top_k", config.count(config.need({"index_topk"})));
+      }
+    } else if (draft.document().at("model").at("mixers").at(name).get_int("compress", 0) != tokens) {
+      ratio.fail(fmt::format("got {} tokens to a key beside others, expected two lengths at most", tokens));
+    }
+    words.push_back(fmt::format("{}+E", name));
+  }
+  if (static_cast<std::int64_t>(words.size()) != layers)
+    ratios.fail(fmt::format("got {} layers, expected num_hidden_layers", words.size()));
+  deepseek_experts(config, draft);
+  if (const std::int64_t streams = number_of(config, "hc_mult", 1); streams > 1)
+    draft.first(fmt::format("hyper-connections (hc_mult: {}): not modelled; blocks read and write one residual stream",
+                            streams));
+  leave_predictions(config, draft, "num_nextn_predict_layers");
+  put_blocks(draft, words);
+}
+
+/// MiniMax-M3: lists say which layers choose blocks of keys and which have experts.
+void minimax_m3(Config& config, Draft& draft) {
+  take_model(config, draft, "rotary");
+  const std::int64_t layers = config.count(config.need({"num_hidden_layers"}));
+  const Settings* sparse = config.find("sparse_attention_config");
+  const Settings* chooses = sparse != nullptr ? sparse->find("sparse_attention_freq") : nullptr;
+  const Settings* experts_in = config.find("moe_layer_freq");
+  const auto has = [&](const Settings* list, std::int64_t layer) {
+    if (list == nullptr || !list->is_sequence()) return true;
+    const auto at = static_cast<std::size_t>(layer);
+    if (at >= list->items().size()) list->fail(fmt::format("got {} layers, expected num_hidden_layers", at));
+    return list->items()[at].as_int(0, 1) == 1;
+  };
+  std::vector<std::string> words;
+  bool whole = false, chosen = false, with_mlp = false;
+  for (std::int64_t i = 0; i < layers; ++i) {
+    const bool chosen_here = sparse != nullptr && has(chooses, i), experts_here = has(experts_in, i);
+    (chosen_here ? chosen : whole) = true;
+    with_mlp = with_mlp || !experts_here;
+    words.push_back(fmt::format("{}+{}", chosen_here ? "S" : "A", experts_here ? "E" : "F"));
+  }
+  const bool normed = config.flag("use_qk_norm", true), gate = config.flag("attention_output_gate", false);
+  const auto take = [&](const char* at, const char* kind) {
+    put_kind(draft, at, kind);
+    put(draft, at, "heads", config.count(config.need({"num_attention_heads"})));
+    put(draft, at, "kv_heads", config.count(config.need({"num_key_value_heads"})));
+    put(draft, at, "head_dim", config.count(config.need({"head_dim"})));
+    if (normed) draft.set(fmt::format("model.{}.qk_norm", at), true);
+    if (gate) draft.set(fmt::format("model.{}.output_gate", at), true);
+  };
+  if (whole) take("mixers.A", "attention");
+  if (chosen) {
+    take("mixers.S", "msa");
+    put(draft, "mixers.S", "index_heads", sparse->get_int("sparse_num_index_heads", 4, 1, 1'000'000));
+    put(draft, "mixers.S", "index_dim", sparse->get_int("sparse_index_dim", 128, 1, 65536));
+    put(draft, "mixers.S", "index_top_k", sparse->get_int("sparse_topk_blocks", 16, 1, 1'000'000));
+    put(draft, "mixers.S", "index_block", sparse->get_int("sparse_block_size", 128, 2, 1'000'000));
+  }
+  experts(config, draft, {"num_local_experts"}, "intermediate_size");
+  shared_expert(draft, number_of(config, "n_shared_experts", 0), number_of(config, "shared_intermediate_size", 0),
+                false);
+  if (with_mlp) {
+    put_kind(draft, "channels.F", "mlp");
+    put(draft, "channels.F", "ffn_hidden", config.count(config.need({"dense_intermediate_size"})));
+  }
+  if (const Settings* limit = config.find("swiglu_limit"); limit != nullptr && !limit->is_null())
+    draft.set("model.channels.E.activation_clamp", fmt::format("{:g}", limit->as_number(0, 1e6)), limit->place());
+  leave_predictions(config, draft, "num_mtp_modules");
+  put_blocks(draft, words);
+}
+
 }  // namespace
 
 const std::vector<std::pair<const char*, void (*)(Config&, Draft&)>>& hf_hybrids() {
@@ -312,6 +475,11 @@ const std::vector<std::pair<const char*, void (*)(Config&, Draft&)>>& hf_hybrids
       {"minimax", minimax},
       {"minimax_text_01", minimax},
       {"minimax_m1", minimax},
+      {"deepseek_v32", deepseek_sparse},
+      {"glm_moe_dsa", deepseek_sparse},
+      {"deepseek_v4", deepseek_v4},
+      {"minimax_m3", minimax_m3},
+      {"minimax_m3_text", minimax_m3},
   };
   return kHybrids;
 }

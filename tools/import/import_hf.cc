@@ -325,17 +325,6 @@ void deepseek(Config& config, Draft& draft) {
   take("model.v_dim", "v_head_dim");
 }
 
-/// DeepSeek-V3.2 and GLM-5: an indexer chooses the keys that a query sees, of which the first `index_topk` are all.
-void sparse_deepseek(Config& config, Draft& draft) {
-  deepseek(config, draft);
-  const Settings* seen = config.find("index_topk");
-  for (const char* key : {"index_head_dim", "index_n_heads"}) config.find(key);
-  draft.first(
-      fmt::format("sparse attention (index_topk: {}): not modelled; queries see all keys ahead of them, and the "
-                  "indexer's products are left out",
-                  seen != nullptr ? seen->text() : "not given"));
-}
-
 void gpt_oss(Config& config, Draft& draft) {
   llama(config, draft, "none");
   take_experts(config, draft, {"num_local_experts", "num_experts"}, "intermediate_size");
@@ -559,8 +548,6 @@ const std::vector<Family>& families() {
       {"deepseek_v2", deepseek},
       {"deepseek_v3", deepseek},
       {"kimi_k2", deepseek},
-      {"deepseek_v32", sparse_deepseek},
-      {"glm_moe_dsa", sparse_deepseek},
       {"glm4_moe_lite", deepseek},
       {"gpt_oss", gpt_oss},
       {"llama4_text", llama4},

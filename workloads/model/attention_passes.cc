@@ -115,6 +115,7 @@ class AttentionWriter {
     shape.kernel = style_.attention_kernel;
     shape.score_operations = style_.score_operations;
     shape.dropout = op_.dropout;
+    shape.causal = op_.causal;
     return shape;
   }
 

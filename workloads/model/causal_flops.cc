@@ -17,8 +17,9 @@ namespace {
 double masked_flops(const Layer& layer) {
   double flops = 0;
   for (const LayerOp& op : layer.ops) {
+    if (const auto* mixer = std::get_if<MixerOp>(&op)) flops += mixer->masked;
     const auto* attention = std::get_if<AttentionOp>(&op);
-    if (attention == nullptr) continue;
+    if (attention == nullptr || !attention->causal) continue;
     const auto seq = static_cast<double>(attention->seq);
     const double span = keys_reached(*attention);
     const double counted = seq * span, seen = attention->window.chunked ? counted / 2 : span * (seq - span / 2);

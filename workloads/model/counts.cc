@@ -33,7 +33,7 @@ SequenceFlops sequence_flops(const Model& model) {
   for (std::int64_t i = 0; i < network.size(); ++i) {
     const ForwardFlops& layer = kinds[network.layers[static_cast<std::size_t>(i)]];
     (network.layer(i).kind == LayerKind::head ? flops.head : flops.linear) += layer.linear;
-    flops.linear += layer.scan;
+    flops.linear += layer.mixers;
     flops.attention += layer.attention;
   }
   return flops;

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "sim/real.h"
+#include "workloads/model/encoder_layers.h"
 #include "workloads/model/halves.h"
 
 namespace orrery::workloads {
@@ -114,6 +115,7 @@ Layer embedding_layer(LayerWriter& writer) {
   layer.weights = {{"word embedding", words}};
   if (model.positions == Positions::learned)
     layer.weights.push_back({"positions", real(model.seq) * real(sizes.width)});
+  if (model.encoder.any()) put_encoder_ahead(writer, layer);
   writer.copied_unit(layer, false);
   return layer;
 }

@@ -164,6 +164,11 @@ void AttentionHalf::repeat_keys() {
 }
 
 void AttentionHalf::attention(std::int64_t window) {
+  if (m_.attention.sparse.any()) {
+    ChosenKeys keys = chosen_keys();
+    keys.choose(0);
+    return keys.attend();
+  }
   repeat_keys();
   w_.add(attention_op(w_, z_.heads, repeats_keys() ? z_.heads : z_.kv_heads, m_.head_dim(), window));
   if (!copies_output()) return;
@@ -239,7 +244,9 @@ void AttentionHalf::keep(Layer& layer) const {
     layer.kept.push_back({"cast attention output", q, kept_input(w_), kAttention, output, true});
   if (m_.attention.qk_norm) layer.kept.push_back({"query and key norm inputs", q + kv, e_, kAttention});
   if (z_.gate > 0) layer.kept.push_back({"output gate and gated output", 2 * q, e_, kAttention});
-  if (fused) {
+  if (m_.attention.sparse.any()) {
+    chosen_keys().keep(layer);
+  } else if (fused) {
     layer.kept.push_back(
         {"log-sum-exp of scores", rows, 4, kAttention, core_again ? KeptAs::recomputed : KeptAs::tensor});
   } else {  // softmax, its dropout mask and output
@@ -251,8 +258,10 @@ void AttentionHalf::keep(Layer& layer) const {
   layer.working.push_back({"residual gradients", 2 * outside, e_, kAttention});
   layer.working.push_back({"gradients of queries and output", 2 * q, e_, kAttention});
   layer.working.push_back({"gradients of keys and values", 2 * kv, e_, kAttention});
-  layer.working.push_back(fused ? Working{"query gradient in fp32", q, 4, kAttention}
-                                : Working{"gradients of scores", 2 * rows * real(m_.seq), e_, kAttention});
+  const Working of_chosen{"key and value gradients in fp32", 2 * kv, 4, kAttention};
+  layer.working.push_back(m_.attention.sparse.any() ? of_chosen
+                          : fused                   ? Working{"query gradient in fp32", q, 4, kAttention}
+                                  : Working{"gradients of scores", 2 * rows * real(m_.seq), e_, kAttention});
   // Of qkv and projection: inputs, then gradients of the outputs.
   layer.between.push_back({"attention's linear inputs", outside + q, kept_input(w_)});
   layer.between.push_back({"attention's linear output gradients", outside + q + 2 * kv, kept_input(w_)});
@@ -273,7 +282,10 @@ void AttentionHalf::weigh(Layer& layer) const {
   if (w_.has_biases()) layer.weights.push_back({"attention projection bias", h});
   layer.weights.push_back(norm_weights("attention norms", m_, z_));
   if (m_.attention.qk_norm) layer.weights.push_back({"query and key norms", real(m_.qk_norm_parameters())});
+  if (m_.attention.sparse.any()) chosen_keys().weigh(layer, 0);
 }
+
+ChosenKeys AttentionHalf::chosen_keys() const { return {w_, {z_.heads, m_.head_dim(), m_.head_dim(), 2 * z_.kv}}; }
 
 // ---- MLP ----
 

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "workloads/model/layer_writer.h"
+#include "workloads/model/chosen_keys.h"
 
 namespace orrery::workloads {
 
@@ -68,6 +68,7 @@ class AttentionHalf {
   void weigh(Layer& layer) const;
 
  private:
+  ChosenKeys chosen_keys() const;
   double qkv_elements() const { return z_.of_token(z_.q + z_.gate + 2 * z_.kv_made); }
 
   LayerWriter& w_;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "sim/real.h"
+#include "workloads/model/compressed_half.h"
 #include "workloads/model/expert_half.h"
 #include "workloads/model/latent_attention.h"
 #include "workloads/model/state_half.h"
@@ -39,7 +40,12 @@ void write_mixers_side_by_side(LayerWriter& writer, AttentionHalf& attention, St
 }
 
 void write_mixer(LayerWriter& writer, const Model::Block& block, Layer& layer) {
-  if (block.attends && block.attention.latent.any()) {
+  if (block.attends && block.attention.sparse.compressed()) {
+    CompressedHalf half(writer);
+    half.write();
+    half.keep(layer);
+    half.weigh(layer);
+  } else if (block.attends && block.attention.latent.any()) {
     LatentAttentionHalf half(writer);
     half.write(window_of(writer.model()));
     half.keep(layer);

@@ -1,5 +1,8 @@
 // Latent attention with what it keeps, needs and weighs. See latent_attention.h. A head's queries and keys are longer
 // than its values: its two products count as one of the mean of both widths, which has their FLOPs and their bytes.
+//
+// Where keys are chosen, the up projection of keys multiplies queries and that of values attention's output, head by
+// head: their FLOPs and weights are those of keys and values made whole, which they are counted as.
 #include "workloads/model/latent_attention.h"
 
 #include "sim/real.h"
@@ -18,7 +21,9 @@ LatentAttentionHalf::LatentAttentionHalf(LayerWriter& writer)
       z_(writer.sizes()),
       e_(writer.element()),
       heads_(z_.heads),
-      own_(z_.sequence_parallel ? z_.tokens / z_.tensor : z_.tokens) {}
+      own_(z_.sequence_parallel ? z_.tokens / z_.tensor : z_.tokens),
+      keys_(writer, {heads_, latent_.kv_rank + latent_.rope_dim, latent_.kv_rank, latent_.kv_rank + latent_.rope_dim}) {
+}
 
 /// What every token is compressed to: keys and values with the shared part of the keys that is rotated, and queries.
 void LatentAttentionHalf::compress() {
@@ -55,6 +60,11 @@ void LatentAttentionHalf::expand(const char* name, std::int64_t width_per_head, 
 /// Queries in place; keys are put together of the rotated part, which all heads share, and their own (one kernel each,
 /// megatron/core/fusions/fused_mla_yarn_rope_apply.py).
 void LatentAttentionHalf::rotate() {
+  if (m_.attention.sparse.any()) {
+    const double queries = of_heads(latent_.kv_rank + latent_.rope_dim);
+    w_.backward("take query gradients apart", Streaming::copy, queries, 2 * e_);
+    return w_.forward("rotate and put queries together", Streaming::copy, queries, 2 * e_);
+  }
   const double kv = of_heads(latent_.nope_dim + latent_.v_dim), made = of_heads(latent_.qk_dim() + latent_.v_dim);
   w_.backward("take key and value gradients apart", Streaming::copy, made + kv, e_);
   w_.forward("rotate and put keys together", Streaming::copy, made + kv, e_);
@@ -79,29 +89,37 @@ void LatentAttentionHalf::write(std::int64_t window) {
   w_.views(0.5, Direction::backward);
   rotate();
   if (again) w_.add(Recomputed{false});
-  w_.add(attention_op(w_, heads_, heads_, (latent_.qk_dim() + latent_.v_dim) / 2, window));
+  if (m_.attention.sparse.any()) {
+    keys_.choose(latent_.q_rank);
+    keys_.attend();
+  } else {
+    w_.add(attention_op(w_, heads_, heads_, (latent_.qk_dim() + latent_.v_dim) / 2, window));
+  }
   w_.cast(of_heads(latent_.v_dim), "cast attention output", Direction::forward);
   w_.row("attention projection", heads_ * latent_.v_dim);
   w_.leave();
   w_.bias_dropout_residual();
 }
 
-void LatentAttentionHalf::keep(Layer& layer) const {
-  const double outside = z_.outside, rows = real(heads_) * real(z_.tokens);
-  const double q = of_heads(latent_.qk_dim()), v = of_heads(latent_.v_dim);
-  const double compressed = real(own_) * real(latent_.q_rank + latent_.kv_rank);
+/// What attention reads and makes. To chosen keys: queries as the compressed vectors see them, these for all heads, and
+/// an output of their width ahead of the values' own.
+void LatentAttentionHalf::keep_attention(Layer& layer) const {
+  const double q = of_heads(latent_.qk_dim()), v = of_heads(latent_.v_dim), rows = real(heads_) * real(z_.tokens);
   const bool fused = w_.computation().attention == AttentionKind::flash;
-  layer.kept.push_back({"norm input", outside, e_, kAttention, KeptAs::input});
-  const bool norm_again = w_.computation().again(&RecomputedParts::norms);
-  layer.kept.push_back({"linear input", outside, e_, kAttention, norm_again ? KeptAs::recomputed : KeptAs::tensor});
-  layer.kept.push_back({"dropout mask", outside, w_.style().dropout ? 1.0 : 0.0, kAttention});
-  layer.kept.push_back({"compressed queries, keys and values", 2 * compressed, e_, kAttention});  // and their norms'
   const bool up_again = w_.computation().again(&RecomputedParts::latent_up);
-  layer.kept.push_back(
-      {"queries, keys and values", 2 * q + v, e_, kAttention, up_again ? KeptAs::recomputed : KeptAs::tensor});
+  const KeptAs made = up_again ? KeptAs::recomputed : KeptAs::tensor;
+  if (m_.attention.sparse.any()) {
+    const std::int64_t wide = latent_.kv_rank + latent_.rope_dim;
+    layer.kept.push_back({"queries", q + of_heads(wide), e_, kAttention, made});
+    layer.kept.push_back({"compressed keys and values of all", z_.of_token(wide), e_, kAttention, made});
+    layer.kept.push_back({"attention output", v + of_heads(latent_.kv_rank), e_, kAttention});
+    keys_.keep(layer);
+    layer.working.push_back({"gradients of queries", q + of_heads(wide), e_, kAttention});
+    layer.working.push_back({"gradients of the output", v + of_heads(latent_.kv_rank), e_, kAttention});
+    return layer.working.push_back({"key gradients in fp32", z_.of_token(wide), 4, kAttention});
+  }
+  layer.kept.push_back({"queries, keys and values", 2 * q + v, e_, kAttention, made});
   layer.kept.push_back({"attention output", v, e_, kAttention});
-  if (calibration::is_quantised(w_.computation().precision.matmul))
-    layer.kept.push_back({"cast attention output", v, kept_input(w_), kAttention, KeptAs::tensor, true});
   if (fused) {
     layer.kept.push_back({"log-sum-exp of scores", rows, 4, kAttention});
   } else {
@@ -109,11 +127,24 @@ void LatentAttentionHalf::keep(Layer& layer) const {
     layer.kept.push_back({"scores", rows * real(m_.seq), w_.style().dropout ? 2 * e_ + 1 : e_, kAttention,
                           again ? KeptAs::recomputed : KeptAs::tensor});
   }
-  layer.working.push_back({"residual gradients", 2 * outside, e_, kAttention});
   layer.working.push_back({"gradients of queries, keys and values", 2 * q + v, e_, kAttention});
   layer.working.push_back({"gradients of the output", v, e_, kAttention});
   layer.working.push_back(fused ? Working{"query gradient in fp32", q, 4, kAttention}
                                 : Working{"gradients of scores", 2 * rows * real(m_.seq), e_, kAttention});
+}
+
+void LatentAttentionHalf::keep(Layer& layer) const {
+  const double outside = z_.outside, q = of_heads(latent_.qk_dim()), v = of_heads(latent_.v_dim);
+  const double compressed = real(own_) * real(latent_.q_rank + latent_.kv_rank);
+  layer.kept.push_back({"norm input", outside, e_, kAttention, KeptAs::input});
+  const bool norm_again = w_.computation().again(&RecomputedParts::norms);
+  layer.kept.push_back({"linear input", outside, e_, kAttention, norm_again ? KeptAs::recomputed : KeptAs::tensor});
+  layer.kept.push_back({"dropout mask", outside, w_.style().dropout ? 1.0 : 0.0, kAttention});
+  layer.kept.push_back({"compressed queries, keys and values", 2 * compressed, e_, kAttention});  // and their norms'
+  keep_attention(layer);
+  if (calibration::is_quantised(w_.computation().precision.matmul))
+    layer.kept.push_back({"cast attention output", v, kept_input(w_), kAttention, KeptAs::tensor, true});
+  layer.working.push_back({"residual gradients", 2 * outside, e_, kAttention});
   layer.between.push_back({"attention's linear inputs", outside + compressed + v, kept_input(w_)});
   layer.between.push_back({"attention's linear output gradients", outside + 2 * q + v, kept_input(w_)});
 }
@@ -133,6 +164,7 @@ void LatentAttentionHalf::weigh(Layer& layer) const {
       {"attention projection", real(heads_) * real(latent_.v_dim) * h, real(heads_) * real(latent_.v_dim)});
   layer.weights.push_back({"attention norms", real(m_.norm_parameters())});
   layer.weights.push_back({"compressed norms", real(latent_.q_rank + latent_.kv_rank)});
+  keys_.weigh(layer, latent_.q_rank);
 }
 
 }  // namespace orrery::workloads

@@ -6,7 +6,6 @@
 
 #include "sim/error.h"
 #include "sim/real.h"
-#include "workloads/model/scan_op.h"
 
 namespace orrery::workloads {
 
@@ -95,8 +94,8 @@ ForwardFlops forward_flops(const Layer& layer) {
     } else if (const auto* a = std::get_if<AttentionOp>(&op)) {
       flops.attention +=
           4 * real(a->batch) * real(a->seq / a->context) * keys_reached(*a) * real(a->heads * a->head_dim);
-    } else if (const auto* scan = std::get_if<ScanOp>(&op)) {
-      flops.scan += model_flops(*scan);
+    } else if (const auto* mixer = std::get_if<MixerOp>(&op)) {
+      flops.mixers += mixer->flops;
     }
   }
   return flops;

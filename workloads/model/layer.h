@@ -99,6 +99,7 @@ struct LinearOp {
   bool reduces_apart = false;  // the input's gradient from each product is reduced by itself
   enum class Part : std::uint8_t { other, attention_in, attention_out, mlp_in, mlp_out } part = Part::other;
   std::vector<StreamingOp> sums = {};  // backward: gradients of the input added up
+  bool detached = false;               // its input has no gradient
 };
 
 /// The keys that a query sees: of `keys` positions the last, or where it is `chunked` those of its chunk, at multiples
@@ -120,13 +121,22 @@ struct AttentionOp {
   DataType type;
   calibration::AttentionStyle style;
   const calibration::Recipe* way = nullptr;  // what is moved on the way to its kernels, and back; null: nothing
+  bool causal = true;                        // else every position sees all of its sequence
 };
 
-/// The kernels of a mixer with a state, between its products (scan_op.cc).
-struct ScanOp {
-  calibration::Scan scan;  // the chunks, forward, of this rank's heads
-  std::int64_t channels;   // of the convolution ahead of it; 0: none
-  std::int64_t taps;
+/// The kernels of a mixer between its products, as that mixer's own file counts them (scan_op.cc, chosen_keys.cc): what
+/// is asked of a layer sees these alone, so that another mixer is one more file.
+struct MixerOp {
+  struct Kernel {
+    const char* name;
+    calibration::MixerKernel kernel;
+    calibration::MixerWork work;
+    DataType type;
+  };
+  std::vector<Kernel> forward, backward;  // as they run
+  /// Model FLOPs of the forward pass, whole squares of queries and keys counted, and what a causal mask leaves out.
+  double flops = 0, masked = 0;
+  std::string text = {};  // a line
 };
 
 /// A collective of its own.
@@ -163,7 +173,7 @@ struct Recomputed {
   bool begins = true;
 };
 
-using LayerOp = std::variant<LinearOp, AttentionOp, ScanOp, StreamingOp, CommOp, RunEnd, Recomputed, HostOp>;
+using LayerOp = std::variant<LinearOp, AttentionOp, MixerOp, StreamingOp, CommOp, RunEnd, Recomputed, HostOp>;
 
 /// Whether a tensor stays for the backward pass.
 enum class KeptAs : std::uint8_t {
@@ -246,7 +256,7 @@ double keys_reached(const AttentionOp& op);
 /// counts the whole square of queries and keys within the window, causal or not.
 struct ForwardFlops {
   double linear = 0, attention = 0;
-  double scan = 0;  // of mixers with a state, as one position after the other updates and reads it
+  double mixers = 0;  // of what mixers run between their products (MixerOp)
 };
 ForwardFlops forward_flops(const Layer& layer);
 /// One operation a line, as golden tests keep it.

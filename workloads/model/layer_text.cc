@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include "workloads/model/layer.h"
-#include "workloads/model/scan_op.h"
 
 namespace orrery::workloads {
 
@@ -40,7 +39,7 @@ std::string line(const AttentionOp& op) {
       op.recomputed ? ", recomputed" : "");
 }
 
-std::string line(const ScanOp& op) { return fmt::format("* {}\n", text(op)); }
+std::string line(const MixerOp& op) { return fmt::format("* {}\n", op.text); }
 
 std::string line(const CommOp& op) {
   return fmt::format("* {}, {}: {:.0f}\n", exchange_name(op.exchange), op.group.name, op.elements);

@@ -8,8 +8,10 @@
 #include <vector>
 
 #include "calibration/software.h"
+#include "workloads/model/encoder.h"
 #include "workloads/model/experts.h"
 #include "workloads/model/recommender.h"
+#include "workloads/model/sparse_attention.h"
 #include "workloads/model/state_mixer.h"
 
 namespace orrery::workloads {
@@ -48,6 +50,7 @@ struct Model {
     /// Factor on queries and keys beside their rotation (YaRN, arXiv 2309.00071, section 3.4: 0.1 ln s + 1); 1: none.
     double rotary_factor = 1;
     LatentAttention latent;    // in place of the usual queries, keys and values
+    SparseAttention sparse;    // sees some of the keys, or keys that stand for many tokens
     bool output_gate = false;  // its output is scaled by a sigmoid that the query's product makes too (Qwen3-Next)
     bool operator==(const Attention&) const = default;
   } attention;
@@ -64,6 +67,7 @@ struct Model {
   Norm norm = Norm::layer_norm;
   Biases biases = Biases::all;
   Experts experts;
+  Encoder encoder;          // of images, ahead of the first layer
   Recommender recommender;  // in place of all the rest
   /// A block of a pattern: attention or a mixer with a state, both side by side behind one norm (Falcon-H1, arXiv
   /// 2507.22448), or none; and behind these an MLP, experts (those of the model), or nothing.

@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "workloads/model/piece_writer.h"
-#include "workloads/model/scan_op.h"
 
 namespace orrery::workloads {
 
@@ -71,11 +70,18 @@ class LayerCompiler {
   }
   void backward(const AttentionOp& op) { attention_backward(op, writer_); }
 
-  // ---- mixers with a state: scan_op.cc ----
-  void forward(const ScanOp& op) {
-    if (!spares_) scan_forward(op, writer_);
+  // ---- mixers ----
+  void run(const std::vector<MixerOp::Kernel>& kernels) {
+    for (const auto& [name, kind, work, type] : kernels) {
+      Kernel kernel{name, writer_.device().mixer(kind, work, type), false, work.flops, work.bytes, type};
+      kernel.launches = work.launches;
+      writer_.add(std::move(kernel));
+    }
   }
-  void backward(const ScanOp& op) { scan_backward(op, writer_); }
+  void forward(const MixerOp& op) {
+    if (!spares_) run(op.forward);
+  }
+  void backward(const MixerOp& op) { run(op.backward); }
 
   // ---- exchanges ----
   void forward(const CommOp& op) {
@@ -187,7 +193,7 @@ class LayerCompiler {
     if (input && input->exchange == Exchange::all_gather && trains && !input->stays)
       exchange(*input, calibration::CollectiveOp::all_gather, input->saved,
                input->async ? CommOverlap::behind : CommOverlap::none);
-    for (auto p = op.products.rbegin(); p != op.products.rend(); ++p)
+    for (auto p = op.products.rbegin(); p != op.products.rend() && !op.detached; ++p)
       product(*p, std::string(p->name) + " data gradient", p->in, p->tokens, p->out,
               calibration::Gemm::Form::data_gradient);
     const auto reduction = input ? collective_of(adjoint(input->exchange)) : std::nullopt;

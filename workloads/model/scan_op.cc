@@ -15,58 +15,43 @@ namespace orrery::workloads {
 
 namespace {
 
+using calibration::MixerKernel;
 using calibration::Scan;
-using calibration::ScanKernel;
 using calibration::ScanKind;
 using calibration::ScanPass;
 using sim::real;
 
-void write(const Scan& scan, const char* name, PieceWriter& writer) {
-  const calibration::ScanWork work = calibration::work_of(scan);
-  Kernel kernel{name, writer.device().scan(scan), false, work.flops, work.bytes, scan.dtype};
-  kernel.launches = work.launches;
-  writer.add(std::move(kernel));
+MixerOp::Kernel kernel(const Scan& scan, const char* name) {
+  return {name, scan.kernel, calibration::work_of(scan), scan.dtype};
 }
 
-void convolve(const ScanOp& op, ScanPass pass, const char* name, PieceWriter& writer) {
-  if (op.channels == 0) return;
-  Scan scan = op.scan;
-  scan.kernel = ScanKernel::convolution;
-  scan.channels = op.channels;
-  scan.taps = op.taps;
-  scan.pass = pass;
-  write(scan, name, writer);
-}
-
-}  // namespace
-
-void scan_forward(const ScanOp& op, PieceWriter& writer) {
-  convolve(op, ScanPass::forward, "convolution", writer);
-  write(op.scan, "scan", writer);
-}
-
-/// Mamba-2's is one function with its convolution, which keeps its input alone and runs it again
-/// (state-spaces/mamba, ssd_combined.py, MambaSplitConv1dScanCombinedFn).
-void scan_backward(const ScanOp& op, PieceWriter& writer) {
-  if (op.scan.kind == ScanKind::mamba2) convolve(op, ScanPass::forward, "convolution again", writer);
-  Scan scan = op.scan;
-  scan.pass = ScanPass::backward;
-  write(scan, "scan backward", writer);
-  convolve(op, ScanPass::backward, "convolution backward", writer);
-}
-
-double model_flops(const ScanOp& op) {
-  const Scan& s = op.scan;
+double flops_step_by_step(const Scan& s) {
   const double each = s.kind == ScanKind::mamba2 ? 7 : s.kind == ScanKind::lightning ? 5 : 8;
   return each * real(s.batch) * real(s.positions) * real(s.heads) * real(s.key_dim) * real(s.value_dim);
 }
 
-std::string text(const ScanOp& op) {
-  const Scan& s = op.scan;
-  return fmt::format("{} scan: {} x {} positions in chunks of {}, {} heads of {} over {} of keys of {}{}",
-                     calibration::name_of(s.kind), s.batch, s.positions, s.chunk, s.heads, s.value_dim, s.key_heads,
-                     s.key_dim,
-                     op.channels > 0 ? fmt::format(", behind a convolution of {} channels", op.channels) : "");
+}  // namespace
+
+/// Mamba-2's is one function with its convolution, which keeps its input alone and runs it again
+/// (state-spaces/mamba, ssd_combined.py, MambaSplitConv1dScanCombinedFn).
+MixerOp scan_op(const Scan& s, std::int64_t channels, std::int64_t taps) {
+  Scan convolution = s, backward = s;
+  convolution.kernel = MixerKernel::convolution;
+  convolution.channels = channels;
+  convolution.taps = taps;
+  backward.pass = ScanPass::backward;
+  MixerOp op;
+  if (channels > 0) op.forward.push_back(kernel(convolution, "convolution"));
+  op.forward.push_back(kernel(s, "scan"));
+  if (channels > 0 && s.kind == ScanKind::mamba2) op.backward.push_back(kernel(convolution, "convolution again"));
+  op.backward.push_back(kernel(backward, "scan backward"));
+  convolution.pass = ScanPass::backward;
+  if (channels > 0) op.backward.push_back(kernel(convolution, "convolution backward"));
+  op.flops = flops_step_by_step(s);
+  op.text = fmt::format("{} scan: {} x {} positions in chunks of {}, {} heads of {} over {} of keys of {}{}",
+                        calibration::name_of(s.kind), s.batch, s.positions, s.chunk, s.heads, s.value_dim, s.key_heads,
+                        s.key_dim, channels > 0 ? fmt::format(", behind a convolution of {} channels", channels) : "");
+  return op;
 }
 
 }  // namespace orrery::workloads

@@ -1,16 +1,11 @@
-// The folds over a mixer's scan: kernels, FLOPs, text.
+// A mixer's scan as an operation of a layer.
 #pragma once
 
-#include <string>
-
-#include "workloads/model/piece_writer.h"
+#include "workloads/model/layer.h"
 
 namespace orrery::workloads {
 
-void scan_forward(const ScanOp& op, PieceWriter& writer);
-void scan_backward(const ScanOp& op, PieceWriter& writer);
-/// Of its forward pass, as one position after the other would do it.
-double model_flops(const ScanOp& op);
-std::string text(const ScanOp& op);
+/// `scan`: the chunks, forward, of this rank's heads, behind a convolution of so many taps over `channels`; 0: none.
+MixerOp scan_op(const calibration::Scan& scan, std::int64_t channels, std::int64_t taps);
 
 }  // namespace orrery::workloads

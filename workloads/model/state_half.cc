@@ -7,6 +7,7 @@
 #include "workloads/model/state_half.h"
 
 #include "sim/real.h"
+#include "workloads/model/scan_op.h"
 
 namespace orrery::workloads {
 
@@ -79,8 +80,7 @@ void StateHalf::mix() {
   w_.cast_gradient(of(mixer_.made()));
   open_gates();
   prepare();
-  ScanOp op;
-  calibration::Scan& scan = op.scan;
+  calibration::Scan scan;
   scan.kind = mixer_.kind;
   scan.dtype = w_.computation().precision.activations;
   scan.batch = w_.split().micro_batch;
@@ -90,9 +90,7 @@ void StateHalf::mix() {
   scan.key_dim = mixer_.key_dim;
   scan.value_dim = mixer_.value_dim;
   scan.chunk = mixer_.chunk;
-  op.channels = mixer_.channels() / z_.tensor;
-  op.taps = mixer_.conv;
-  w_.add(op);
+  w_.add(scan_op(scan, mixer_.channels() / z_.tensor, mixer_.conv));
   gate_output();
   w_.cast(of(mixer_.values()), "cast mixer output", Direction::forward);
   w_.row("mixer out", mixer_.values() / z_.tensor);

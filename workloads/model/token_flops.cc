@@ -25,7 +25,7 @@ TokenFlops token_flops(const Model& model) {
   const double tokens = real(model.seq);
   TokenFlops sum;
   for (const std::uint8_t kind : network.layers) {
-    sum.linear += (kinds[kind].linear + kinds[kind].scan) / tokens;
+    sum.linear += (kinds[kind].linear + kinds[kind].mixers) / tokens;
     sum.attention_square += kinds[kind].attention / tokens;
   }
   const double masked = (model_flops(model, 1) - causal_model_flops(model, 1)) / 3;  // of one forward pass

@@ -29,6 +29,7 @@ void add_layer(const Model& model, std::int64_t layer, MixtureLayers& sum) {
     if (block.channel == Model::Block::Channel::experts) sum.experts += 1;
     if (block.channel == Model::Block::Channel::mlp) sum.dense += 1;
     if (block.attends) sum.attention += 1;
+    if (block.attends && block.attention.sparse.indexes()) sum.indexers += 1;
     if (block.state.any()) sum.states += 1;
     if (block.state.any() && block.state.thin_gates()) sum.thin_gates += 1;
     return;
@@ -44,7 +45,30 @@ MixtureLayers layers_of(const Model& model) {
   return layers;
 }
 
+/// What chooses keys, whole on every tensor rank: its queries, its keys and how its heads weigh, and norms. `made`:
+/// that one token's keys are made of; `norms`: elements.
+double indexer_parameters(const SparseAttention& s, double queries_from, double h, double made, double norms) {
+  if (!s.indexes()) return 0;
+  const double weights = s.block == 1 ? h * real(s.index_heads) : 0;
+  return queries_from * real(s.index_heads * s.index_dim) + made * h * real(s.index_dim) + weights +
+         norms * real(s.index_dim);
+}
+
+/// DeepSeek-V4's: queries down and up, one head of keys, its compressor, groups of the output down and up; a norm each
+/// of the hidden state, compressed queries, keys, compressed keys; a sink a head. On one rank.
+double compressed_parameters(const Model& model) {
+  const SparseAttention& s = model.attention.sparse;
+  const double h = real(model.hidden), one = real(model.attention.head_width), q = real(s.q_rank);
+  const double heads = real(model.attention.heads), twice = s.ratio > 0 && s.ratio < 8 ? 2 : 1, ratio = real(s.ratio);
+  const double compressor = s.ratio > 0 ? 2 * twice * one * h + ratio * twice * one + one : 0;
+  const double out = real(s.out_rank) * heads * one + real(s.out_rank * s.out_groups) * h;
+  return real(model.norm_parameters()) + q * h + q + q * heads * one + one * h + one + heads + compressor + out +
+         indexer_parameters(s, q, h, 2 * twice, 1 + ratio * twice);
+}
+
 double attention_parameters(const Model& model, double t) {
+  const SparseAttention& sparse = model.attention.sparse;
+  if (sparse.compressed()) return compressed_parameters(model);
   const double h = real(model.hidden), heads = real(model.attention.heads) / t;
   const LatentAttention& latent = model.attention.latent;
   const double norm = real(model.norm_parameters()) * (model.post_norm ? 2 : 1);
@@ -52,13 +76,13 @@ double attention_parameters(const Model& model, double t) {
     const double q = real(latent.q_rank), kv = real(latent.kv_rank), rope = real(latent.rope_dim),
                  nope = real(latent.nope_dim);
     const double queries = q > 0 ? q * h + q + heads * (nope + rope) * q : heads * (nope + rope) * h;
-    return queries + (kv + rope) * h + kv + heads * (nope + real(latent.v_dim)) * kv + heads * real(latent.v_dim) * h +
-           real(model.norm_parameters());
+    return indexer_parameters(sparse, q > 0 ? q : h, h, 1, 2) + queries + (kv + rope) * h + kv +
+           heads * (nope + real(latent.v_dim)) * kv + heads * real(latent.v_dim) * h + real(model.norm_parameters());
   }
   const double width = real(model.head_dim()), kv = real(model.attention.kv_heads) / t * width, q = heads * width;
   const double in = q + 2 * kv;
-  return in * h + q * h + (model.biases == Biases::none ? 0 : in) + (model.biases == Biases::all ? h : 0) + norm +
-         real(model.qk_norm_parameters());
+  return indexer_parameters(sparse, h, h, 1, 2) + in * h + q * h + (model.biases == Biases::none ? 0 : in) +
+         (model.biases == Biases::all ? h : 0) + norm + real(model.qk_norm_parameters());
 }
 
 double log_choose(double n, double k) { return std::lgamma(n + 1) - std::lgamma(k + 1) - std::lgamma(n - k + 1); }
@@ -316,6 +340,14 @@ double thin_gate_width(const Model& model) {
   return 0;
 }
 
+/// What an indexer gathers on tensor ranks whose sequences are cut: hidden states, and compressed queries where it
+/// reads these.
+std::vector<TensorCalls> indexer_inputs(const Model& model, double token, double layers) {
+  std::vector<TensorCalls> calls{{token * real(model.hidden), layers}};
+  if (const std::int64_t rank = model.attention.latent.q_rank; rank > 0) calls.push_back({token * real(rank), layers});
+  return calls;
+}
+
 /// What products gather, and what they leave to be summed, of these layers.
 std::vector<TensorCalls> enters(const Model& model, double token, const MixtureLayers& layers) {
   const double hidden = token * real(model.hidden);
@@ -377,6 +409,8 @@ void MixtureTraffic::tensor_rows(double runs, TrafficRows& rows) const {
     if (count > 0) rows.add(CommGroup::tensor, op, what, ranks, bytes / count * share, count * runs, 0);
   };
   using enum CollectiveOp;
+  const std::vector<TensorCalls> indexed = indexer_inputs(f_.model, token, layers_of(f_.model).indexers);
+  const std::vector<TensorCalls> indexed_again = indexer_inputs(f_.model, token, f_.again.indexers);
   const double gates = 2 * token * thin_gate_width(f_.model);
   exchange(all_reduce, "thin gate gradients, backward", {{gates, layers_of(f_.model).thin_gates}});
   if (!cut) {
@@ -387,6 +421,8 @@ void MixtureTraffic::tensor_rows(double runs, TrafficRows& rows) const {
     exchange(all_reduce, "activations, forward (recomputed)", calls.leaves_again);
     return exchange(all_reduce, "activation gradients, backward", back);
   }
+  exchange(all_gather, "indexer inputs, forward", indexed);
+  exchange(all_gather, "indexer inputs, forward (recomputed)", indexed_again);
   exchange(all_gather, "activations, forward", calls.enters, f_.gathered_share);
   exchange(reduce_scatter, "activations, forward", calls.leaves);
   exchange(all_gather, "activations, forward (recomputed)", calls.enters_again, f_.gathered_share);

@@ -24,6 +24,7 @@ struct MixtureLayers {
   /// Blocks of a pattern may have no channel, and another mixer in place of attention: those that attend, those with a
   /// state, and of these those whose gates come through thin products; and all blocks.
   double attention = 0, states = 0, thin_gates = 0, blocks = 0;
+  double indexers = 0;  // of those that attend, those that choose the keys that they see
   double all() const { return blocks; }
 };
 /// Those that are recomputed as a whole. `network`: the job's layers, looked at where some of each part are.
