@@ -34,6 +34,7 @@ void PieceWriter::add(Kernel kernel) {
   }
   kernel.backward = backward && !recomputing;
   kernel.host = std::exchange(host_, {});
+  if (!replayed) kernel.host += kernel.backward ? times_.operation_host_backward : times_.operation_host;
   out_->back().kernels.push_back(std::move(kernel));
 }
 
