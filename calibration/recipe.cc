@@ -47,7 +47,10 @@ const std::array<PartRow, kRecipeParts>& part_rows() {
        {{"q", "elements of the queries"},
         {"kv", "elements of the keys"},
         kElement,
-        {"factor", "queries and keys are scaled beside their rotation"}}},
+        {"factor", "queries and keys are scaled beside their rotation"},
+        {"packed",
+         "documents that a sequence is packed with, where they are rotated one by one, each a run of the lines; else "
+         "0"}}},
       {"activation",
        "What dense MLPs apply inside, their product with a gate and the bias ahead of it.",
        {{"ffn", "elements of what the activation makes"},

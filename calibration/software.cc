@@ -145,8 +145,16 @@ std::vector<Row> host_rows() {
   return {
       duration("kernel_issue", &S::host, &HostCosts::kernel_issue, kIssue,
                "Host time to launch one kernel (framework and driver)."),
+      duration("operation_host", &S::host, &HostCosts::operation_host, kHost,
+               "Host time of an operation of a layer beyond its launches, where no graph replays it: modules called in "
+               "Python, arguments checked, results allocated, autograd's records."),
       number("backward_issue_share", &S::host, &HostCosts::backward_issue_share, {"0", "10"},
              "Host time of a kernel of the backward pass over that of one of the forward pass: autograd runs in C++."),
+      choice(
+          "graphs", &S::host, &HostCosts::graphs, {Graphs::none, Graphs::router, Graphs::ahead_of_counts},
+          "What of a layer of experts is replayed as CUDA graphs, so that the host launches and does nothing else for "
+          "it: router, from the router's product to the counts of tokens (Megatron-Core's scopes moe_router and "
+          "moe_preprocess); ahead_of_counts, all that lies ahead of these (attn too)."),
       duration(
           "microbatch_host", &S::host, &HostCosts::microbatch_host, kHost,
           "Host time per forward pass outside kernels: a batch is fetched and sent on, masks and positions are made."),

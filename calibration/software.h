@@ -80,6 +80,10 @@ std::string_view name_of(PipelineOverlap overlap);
 /// again.
 enum class OutputCopy : std::uint8_t { none, kept, made_again };
 std::string_view name_of(OutputCopy copy);
+/// Parts of a layer of experts that the host replays as CUDA graphs: none; its router, up to the counts of tokens; or
+/// all that lies ahead of these, attention among it.
+enum class Graphs : std::uint8_t { none, router, ahead_of_counts };
+std::string_view name_of(Graphs graphs);
 std::string_view name_of(Sharding sharding);
 std::string_view name_of(Recompute recompute);
 std::string_view name_of(AttentionKind attention);
@@ -89,7 +93,9 @@ std::string_view name_of(ChecksCalls jobs);
 /// What the host spends, in time, and where it waits for the device.
 struct HostCosts {
   sim::Duration kernel_issue{};       // host time to launch one kernel (framework and driver)
-  double backward_issue_share = 1.0;  // of a kernel of the backward pass, over kernel_issue
+  sim::Duration operation_host{};     // beyond that, of an operation of the framework, once for all of its launches
+  double backward_issue_share = 1.0;  // of either in the backward pass, over that in the forward pass
+  Graphs graphs = Graphs::none;
   sim::Duration microbatch_host{};    // per forward pass: a batch fetched and sent, masks and positions made
   bool host_waits_for_batch = false;  // the host synchronises with the device when it has fetched a micro-batch
   sim::Duration transfer_issue{};     // host time to launch one collective or send/receive

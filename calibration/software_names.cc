@@ -49,6 +49,11 @@ std::string_view name_of(ChecksCalls jobs) {
   return kNames[static_cast<std::size_t>(jobs)];
 }
 
+std::string_view name_of(Graphs graphs) {
+  static constexpr std::array<std::string_view, 3> kNames{"none", "router", "ahead_of_counts"};
+  return kNames[static_cast<std::size_t>(graphs)];
+}
+
 std::string_view name_of(LayerSharing sharing) {
   static constexpr std::array<std::string_view, 3> kNames{"even", "fill", "weigh"};
   return kNames[static_cast<std::size_t>(sharing)];

@@ -107,13 +107,14 @@ TEST_CASE("a line is a kernel, elements, bytes and conditions; sums of products 
   RecipeBook book;
   book.add(parse_yaml(with_line("strided 0.5q+3kv*e 4+2e+q if factor and not e"), "r.yaml"));
   const Line line = book.usual(RecipePart::rotary)->forward.front();
-  const RecipeSizes sizes(RecipePart::rotary, {{"q", 10}, {"kv", 3}, {"e", 2}, {"factor", 1}});
+  const RecipeSizes sizes(RecipePart::rotary, {{"q", 10}, {"kv", 3}, {"e", 2}, {"factor", 1}, {"packed", 0}});
   CHECK(std::get<Streaming>(line.runs) == Streaming::strided);
   CHECK(line.elements.at(sizes) == 5 + 3 * 3 * 2);
   CHECK(line.bytes_each.at(sizes) == 4 + 2 * 2 + 10);
   CHECK_FALSE(line.holds(sizes));  // e is not 0
-  CHECK(line.holds(RecipeSizes(RecipePart::rotary, {{"q", 10}, {"kv", 3}, {"e", 0}, {"factor", 1}})));
-  CHECK_FALSE(line.holds(RecipeSizes(RecipePart::rotary, {{"q", 10}, {"kv", 3}, {"e", 0}, {"factor", 0}})));
+  CHECK(line.holds(RecipeSizes(RecipePart::rotary, {{"q", 10}, {"kv", 3}, {"e", 0}, {"factor", 1}, {"packed", 0}})));
+  CHECK_FALSE(
+      line.holds(RecipeSizes(RecipePart::rotary, {{"q", 10}, {"kv", 3}, {"e", 0}, {"factor", 0}, {"packed", 0}})));
 }
 
 TEST_CASE("recipes that cannot be read are refused where they stand") {

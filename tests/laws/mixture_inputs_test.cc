@@ -67,6 +67,7 @@ std::vector<Case> orrery::tests::mixture_cases() {
       {"overlap.experts", faster, "true", with({"parallelism={tensor: 1, data: 16, expert: 16, sharding: none}"}),
        "false"},
       {"software.expert_layer_host", slower, "20 ms", with({}), "0 us"},
+      {"software.graphs", faster, "ahead_of_counts", with({"software.expert_layer_host='20 ms'"}), "none"},
       {"software.expert_dispatch_host", slower, "20 ms", with({}), "0 us"},
       {"software.expert_host", slower, "20 ms", with({}), "0 us"},
       {"software.expert_quantisers_host", slower, "20 ms", with({"cluster.device=h100-sxm-80gb", "precision=fp8"}),

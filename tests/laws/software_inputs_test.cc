@@ -27,6 +27,7 @@ std::vector<Case> hosts_and_defaults() {
       {"software.fitted.*", slower, "software.fitted.pipeline_slowdown=1.1", {}, ""},
       {"software.kernel_slowdown", slower, "1.1", {}, "1"},
       {"software.kernel_issue", slower, "30 us", small, ""},
+      {"software.operation_host", slower, "30 us", small, "0 us"},
       {"software.backward_issue_share", slower, "3", plus(small, {"software.kernel_issue='30 us'"}), "1"},
       {"software.microbatch_host", slower, "50 ms", {}, "0 us"},
       {"software.host_waits_for_batch", slower, "true", plus(small, {"software.kernel_issue='30 us'"}), "false"},

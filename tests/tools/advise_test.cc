@@ -294,13 +294,13 @@ software: nemo-26.04
     }
     return found;
   };
-  const std::string part = "software.expert_layer_host=0 us ", whole = "software.features=[cuda-graphs] ";
+  const std::string part = "software.graphs=ahead_of_counts ", whole = "software.features=[cuda-graphs] ";
   CHECK(graphs({}) == std::vector<std::string>{part, "experts.paged_stash=true " + whole});
   // Where no count is waited for, a step is one graph as it stands; where launches are replayed already, there is none.
   CHECK(graphs({"experts.paged_stash=true"}) == std::vector<std::string>{whole});
   CHECK(graphs({"experts.capacity_factor=1", "experts.pad_to_capacity=true"}) == std::vector<std::string>{whole});
   CHECK(graphs({"software.features=[cuda-graphs]"}).empty());
-  CHECK(graphs({"software.expert_layer_host=0 us"}) == std::vector<std::string>{"experts.paged_stash=true " + whole});
+  CHECK(graphs({"software.graphs=ahead_of_counts"}) == std::vector<std::string>{"experts.paged_stash=true " + whole});
 
   // Nearly all of such a small step is the host's, and advice says how to be rid of it.
   const Folder folder;

@@ -34,6 +34,50 @@ TEST_CASE("kernels of the backward pass cost the host their share, recomputed on
         Approx(seconds({share("1"), "recompute=full"}) - one).epsilon(1e-3));
 }
 
+TEST_CASE("an operation costs the host its time once, beside its launches") {
+  // Of steps of eight and of four micro-batches the optimizer, of no layer, cancels out.
+  const auto four_more = [](const char* issue, const char* operation) {
+    const auto of = [&](const char* batch) {
+      return seconds({std::string("batch.global=") + batch, std::string("software.kernel_issue=") + issue,
+                      std::string("software.operation_host=") + operation, "software.host_waits_for_batch=false"});
+    };
+    return of("8") - of("4");
+  };
+  const double launches = four_more("'100 ms'", "'0 us'"), operations = four_more("'0 us'", "'100 ms'");
+  CHECK(four_more("'100 ms'", "'100 ms'") == Approx(launches + operations).epsilon(1e-3));
+  CHECK(four_more("'0 us'", "'200 ms'") == Approx(2 * operations).epsilon(1e-3));
+  CHECK(operations < launches);  // a norm's gradients are several kernels of one
+  CHECK(operations > launches / 2);
+}
+
+TEST_CASE("what is not fused rotates packed documents one by one") {
+  const auto step = [](const char* document) {
+    return seconds({"model.positions=rotary", "software.recipe.rotary=by_document", share("1"), "recompute=none",
+                    std::string("batch.document_tokens=") + document, "software.host_waits_for_batch=false"});
+  };
+  const workloads::Job job = small_job({});
+  const std::string half = std::to_string(job.model.seq / 2), quarter = std::to_string(job.model.seq / 4);
+  // Two documents more: queries and keys, 13 lines forward and 12 backward (calibration/recipes/rotary.yaml), in every
+  // layer and each of four micro-batches.
+  CHECK(step(quarter.c_str()) - step(half.c_str()) ==
+        Approx(2 * 2 * 25 * static_cast<double>(job.model.layers) * 4 * 0.1).epsilon(1e-3));
+}
+
+TEST_CASE("graphs take operations that they replay from the host, and nothing else") {
+  const auto step = [](const char* graphs, const char* operation) {
+    return seconds(
+        {"model={kind: moe, layers: 2, hidden: 1024, heads: 8, ffn_hidden: 1024, vocab: 1024, seq: 256, "
+         "experts: 4, top_k: 2, expert_ffn_hidden: 1024}",
+         "software=megatron-core-0.16", "software.expert_layer_host='0 us'", "software.kernel_issue='1 us'",
+         std::string("software.graphs=") + graphs, std::string("software.operation_host=") + operation});
+  };
+  const double none = step("none", "'100 ms'"), router = step("router", "'100 ms'"),
+               ahead = step("ahead_of_counts", "'100 ms'");
+  CHECK(router < none);
+  CHECK(ahead < router);
+  CHECK(step("ahead_of_counts", "'0 us'") == step("none", "'0 us'"));
+}
+
 TEST_CASE("every micro-batch is fetched once by a stage of one chunk") {
   const double without = seconds({"software.host_waits_for_batch=false"});
   const double with = seconds({"software.host_waits_for_batch=false", "software.microbatch_host='1 s'"});

@@ -54,8 +54,8 @@ recompute: none
 attention: flash
 overlap: {tensor: false, pipeline: false, gradients: true, parameters: true}
 # Layers this small would wait for the host alone, and say nothing of what is computed and exchanged.
-software: {inherits: megatron-core-0.16, expert_layer_host: 0 us, expert_dispatch_host: 0 us, expert_host: 0 us,
-           expert_quantisers_host: 0 us, expert_overlap_host: 0 us}
+software: {inherits: megatron-core-0.16, kernel_issue: 4 us, operation_host: 0 us, expert_layer_host: 0 us,
+           expert_dispatch_host: 0 us, expert_host: 0 us, expert_quantisers_host: 0 us, expert_overlap_host: 0 us}
 )";
   sim::Settings document = scenarios::parse_yaml(text, "mixture.yaml");
   for (const std::string& set : sets) scenarios::apply_set(document, set);

@@ -239,8 +239,10 @@ class List {
   void add_graphs() {
     const ExpertStyle& experts = here_.method.experts;
     const bool counts = here_.model.experts.any() && !experts.pads_to_capacity && !experts.paged_stash;
-    if (counts && here_.host.expert_layer_host > sim::Duration{})
-      add("CUDA graphs", {{"software.expert_layer_host", "0 us"}}, "CUDA graphs of attention and router");
+    const calibration::HostCosts& host = here_.host;
+    const bool works = host.expert_layer_host > sim::Duration{} || host.operation_host > sim::Duration{};
+    if (counts && works && host.graphs == calibration::Graphs::none)
+      add("CUDA graphs", {{"software.graphs", "ahead_of_counts"}}, "CUDA graphs of attention and router");
     constexpr std::int64_t kReplayed = 1'000'000;  // calibration/features/cuda-graphs.yaml: a launch costs 1 us
     if (here_.names_features || here_.host.kernel_issue.value() <= kReplayed) return;
     Set set{{"software.features", "[cuda-graphs]"}};

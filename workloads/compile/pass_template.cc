@@ -255,6 +255,7 @@ std::vector<PassItem> TemplateLibrary::items(const Pieces& pieces) {
       const double t = shards(pieces[i - 1]);
       out.push_back(compute({part(kernels.front(), slower * (t - 1) / t, (t - 1) / t, " (overlapped)")}, -1));
       kernels.front() = part(kernels.front(), slower / t, 1 / t, " (last shard)");
+      kernels.front().host = {};  // called for with the part before
     }
     if (drained) {
       const double t = shards(pieces[i + 1]);
@@ -262,7 +263,9 @@ std::vector<PassItem> TemplateLibrary::items(const Pieces& pieces) {
       kernels.back() = part(whole, slower / t, 1 / t, " (first shard)");
       out.push_back(compute(std::move(kernels), -1));
       out.push_back(transfer(pieces[i + 1], (t - 1) / t, true, 1));
-      out.push_back(compute({part(whole, slower * (t - 1) / t, (t - 1) / t, " (overlapped)")}, -1));
+      Kernel rest = part(whole, slower * (t - 1) / t, (t - 1) / t, " (overlapped)");
+      rest.host = {};  // likewise
+      out.push_back(compute({std::move(rest)}, -1));
       out.push_back(transfer(pieces[i + 1], 1 / t, false, 0));
     } else {
       out.push_back(compute(std::move(kernels), -1));
@@ -282,6 +285,9 @@ const TemplateLibrary::LayerItems& TemplateLibrary::of_kind(std::uint8_t kind) {
                           costs_.host.expert_layer_host,
                           costs_.host.expert_dispatch_host,
                           costs_.host.expert_host,
+                          costs_.host.operation_host,
+                          scaled(costs_.host.operation_host, costs_.host.backward_issue_share),
+                          costs_.host.graphs,
                           costs_.cuts_at_weights,
                           costs_.busiest_load};
   const LayerPasses passes = passes_of(network_.kinds[kind], times, costs_.splits_backward);

@@ -6,6 +6,8 @@
 // 2307.08691) and with selective recompute; full recompute keeps the input, 2 s b h.
 #include "workloads/model/halves.h"
 
+#include <algorithm>
+#include <cmath>
 #include <tuple>
 #include <utility>
 
@@ -83,11 +85,35 @@ void AttentionHalf::part_queries() {
   w_.forward("part queries from keys and values", Streaming::strided, copied, 2 * e_);
 }
 
+/// Where a recipe takes packed documents one by one, queries go first, then keys: each time the host reads from the
+/// device where documents end.
+void rotate(LayerWriter& writer, double queries, double keys) {
+  const Model::Attention& attention = writer.model().attention;
+  const double tokens = real(writer.sizes().tokens * writer.split().context), document = real(attention.document);
+  const double documents = document > 0 ? std::max(1.0, std::round(tokens / document)) : 1;
+  const bool one_by_one = documents > 1 && rotates_by_document(writer);
+  const auto run = [&](double q, double kv) {
+    writer.run({calibration::RecipePart::rotary,
+                {{"q", q},
+                 {"kv", kv},
+                 {"e", writer.element()},
+                 {"factor", attention.rotary_factor != 1 ? 1 : 0},
+                 {"packed", one_by_one ? documents : 0}}});
+  };
+  if (!one_by_one) return run(queries, keys);
+  for (const auto& [q, kv] : {std::pair{queries, 0.0}, std::pair{0.0, keys}}) {
+    writer.add(RunEnd{true});
+    for (double done = 0; done < documents; ++done) run(q / documents, kv / documents);
+  }
+}
+
+bool rotates_by_document(const LayerWriter& writer) {
+  const calibration::Recipe& recipe = writer.style().recipes.of(calibration::RecipePart::rotary);
+  return !recipe.forward.empty() && calibration::reads(recipe, "packed");
+}
+
 void AttentionHalf::rotate() {
-  if (m_.positions != Positions::rotary) return;
-  w_.run(
-      {calibration::RecipePart::rotary,
-       {{"q", z_.of_token(z_.q)}, {"kv", z_.of_token(z_.kv)}, {"e", e_}, {"factor", m_.attention.rotary_factor != 1}}});
+  if (m_.positions == Positions::rotary) workloads::rotate(w_, z_.of_token(z_.q), z_.of_token(z_.kv));
 }
 
 void AttentionHalf::norm_queries_and_keys() {

@@ -14,6 +14,11 @@ enum Half : std::int32_t { kAttention, kFeedForward };
 /// A half of a block that begins with a norm, or reads the other half's.
 enum class Reads : std::uint8_t { own_norm, norm_of_other_half };
 
+/// Rotary embedding of so many elements of queries and of keys, by the software's recipe; and whether that one takes
+/// packed documents one by one, as what is not fused does.
+void rotate(LayerWriter& writer, double queries, double keys);
+bool rotates_by_document(const LayerWriter& writer);
+
 /// Attention of `heads` heads over `kv_heads`, of `head_dim` elements each, over the writer's micro-batch.
 AttentionOp attention_op(const LayerWriter& writer, std::int64_t heads, std::int64_t kv_heads, std::int64_t head_dim,
                          std::int64_t window);

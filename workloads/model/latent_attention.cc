@@ -58,7 +58,7 @@ void LatentAttentionHalf::expand(const char* name, std::int64_t width_per_head, 
 }
 
 /// Queries in place; keys are put together of the rotated part, which all heads share, and their own (one kernel each,
-/// megatron/core/fusions/fused_mla_yarn_rope_apply.py).
+/// megatron/core/fusions/fused_mla_yarn_rope_apply.py). Where that is off, both parts are rotated ahead of it.
 void LatentAttentionHalf::rotate() {
   if (m_.attention.sparse.any()) {
     const double queries = of_heads(latent_.kv_rank + latent_.rope_dim);
@@ -66,8 +66,11 @@ void LatentAttentionHalf::rotate() {
     return w_.forward("rotate and put queries together", Streaming::copy, queries, 2 * e_);
   }
   const double kv = of_heads(latent_.nope_dim + latent_.v_dim), made = of_heads(latent_.qk_dim() + latent_.v_dim);
+  const bool apart = rotates_by_document(w_);
+  if (apart) workloads::rotate(w_, of_heads(latent_.rope_dim), z_.of_token(latent_.rope_dim));
   w_.backward("take key and value gradients apart", Streaming::copy, made + kv, e_);
   w_.forward("rotate and put keys together", Streaming::copy, made + kv, e_);
+  if (apart) return;
   w_.backward("rotate query gradients", Streaming::copy, of_heads(latent_.rope_dim), 2 * e_);
   w_.forward("rotate queries", Streaming::copy, of_heads(latent_.rope_dim), 2 * e_);
 }

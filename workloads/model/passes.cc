@@ -12,20 +12,43 @@ namespace {
 
 bool scatters(calibration::CollectiveOp op) { return op == calibration::CollectiveOp::reduce_scatter; }
 
+struct OpRange {
+  std::size_t begin = 0, end = 0;
+};
+
+/// What graphs replay of a layer of experts: up to where the host waits for counts, or there are none, to where it
+/// works for experts. The router's product stands ahead of the first work of the host.
+OpRange replayed_of(const Layer& layer, calibration::Graphs graphs) {
+  if (graphs == calibration::Graphs::none) return {};
+  const auto is_router = [](const LayerOp& op) {
+    const auto* host = std::get_if<HostOp>(&op);
+    return host != nullptr && host->experts == 0;
+  };
+  const auto ends = [](const LayerOp& op) {
+    const auto* host = std::get_if<HostOp>(&op);
+    const auto* run = std::get_if<RunEnd>(&op);
+    return (host != nullptr && host->experts > 0) || (run != nullptr && run->host_waits);
+  };
+  const auto router = std::find_if(layer.ops.begin(), layer.ops.end(), is_router);
+  if (router == layer.ops.end()) return {};
+  const auto end = static_cast<std::size_t>(std::find_if(router, layer.ops.end(), ends) - layer.ops.begin());
+  if (graphs == calibration::Graphs::ahead_of_counts) return {0, end};
+  return {static_cast<std::size_t>(router - layer.ops.begin()) - 1, end};
+}
+
 class LayerCompiler {
  public:
   LayerCompiler(const KernelTimes& times, Pieces& out, Pieces* weights)
-      : weights_(weights), cuts_at_weights_(times.cuts_at_weights), writer_(times, out) {}
+      : weights_(weights), cuts_at_weights_(times.cuts_at_weights), graphs_(times.graphs), writer_(times, out) {}
 
   /// `ops`: only the first so many.
   void forward(const Layer& layer, std::optional<std::size_t> ops = {}) {
-    layer_ = &layer;
-    for (std::size_t i = 0; i < ops.value_or(layer.ops.size()); ++i)
-      std::visit([&](const auto& o) { forward(o); }, layer.ops[i]);
+    begin(layer);
+    for (std::size_t i = 0; i < ops.value_or(layer.ops.size()); ++i) forward_at(layer.ops[i]);
   }
 
   void backward(const Layer& layer) {
-    layer_ = &layer;
+    begin(layer);
     writer_.backward = true;
     if (layer.recomputed || layer.recomputed_by_operation) {
       writer_.recomputing = true;
@@ -37,11 +60,25 @@ class LayerCompiler {
     for (auto op = layer.ops.rbegin(); op != layer.ops.rend(); ++op) {
       const auto* again = std::get_if<Recomputed>(&*op);
       if (again != nullptr && !again->begins && !layer.recomputed) run_again(op.base());
+      writer_.replayed = is_replayed(*op);
       std::visit([&](const auto& o) { backward(o); }, *op);
     }
   }
 
  private:
+  void begin(const Layer& layer) {
+    layer_ = &layer;
+    replayed_ = replayed_of(layer, graphs_);
+  }
+  bool is_replayed(const LayerOp& op) const {
+    const auto place = static_cast<std::size_t>(&op - layer_->ops.data());
+    return place >= replayed_.begin && place < replayed_.end;
+  }
+  void forward_at(const LayerOp& op) {
+    writer_.replayed = is_replayed(op);
+    std::visit([&](const auto& o) { forward(o); }, op);
+  }
+
   /// Operations ahead of `end`, from the last that begins what is recomputed.
   void run_again(std::vector<LayerOp>::const_iterator end) {
     const auto begins = [](const LayerOp& op) {
@@ -52,7 +89,7 @@ class LayerCompiler {
     while (!begins(*--begin)) {
     }
     writer_.recomputing = true;
-    for (auto op = begin; op != end; ++op) std::visit([&](const auto& o) { forward(o); }, *op);
+    for (auto op = begin; op != end; ++op) forward_at(*op);
     writer_.recomputing = false;
   }
 
@@ -219,9 +256,11 @@ class LayerCompiler {
     for (const StreamingOp& after : p.after_gradient) writer_.stream(after);
   }
 
-  Pieces* weights_;               // where weight gradients go; nullptr: among the rest
-  bool cuts_at_weights_;          // every linear layer has pieces of its own
+  Pieces* weights_;       // where weight gradients go; nullptr: among the rest
+  bool cuts_at_weights_;  // every linear layer has pieces of its own
+  calibration::Graphs graphs_;
   const Layer* layer_ = nullptr;  // at hand
+  OpRange replayed_;              // of its operations
   bool spares_ = false;           // what runs again leaves out attention, reductions and whole products
   PieceWriter writer_;
 };

@@ -74,6 +74,9 @@ struct KernelTimes {
   calibration::GemmRates gemm_rates{};
   /// Of a HostOp, in each direction: of one without experts, of one with experts, and for each of these.
   sim::Duration expert_layer_host{}, expert_dispatch_host{}, expert_host{};
+  /// Of an operation in each direction, but where graphs replay it.
+  sim::Duration operation_host{}, operation_host_backward{};
+  calibration::Graphs graphs = calibration::Graphs::none;
   bool cuts_at_weights = false;  // every linear layer has pieces of its own: Piece::weights
   /// Where ranks draw what routing gives them: what the busiest one is given in the mean, over the mean of all. Between
   /// the two a kernel's time is taken to be a line, since weights are read and launches made whatever comes.

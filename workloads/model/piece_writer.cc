@@ -26,7 +26,10 @@ double rate_with_scales_of_rows(const calibration::Gemm& shape, const calibratio
 
 }  // namespace
 
+/// Kernels of one recipe that follow each other are one operation of the framework.
 void PieceWriter::add(Kernel kernel) {
+  const bool goes_on = kernel.recipe != nullptr && !out_->empty() && !out_->back().is_comm() &&
+                       out_->back().kernels.back().recipe == kernel.recipe;
   if (out_->empty() || out_->back().is_comm() || cut_) {
     out_->push_back({});
     out_->back().weights = weights_;
@@ -34,6 +37,7 @@ void PieceWriter::add(Kernel kernel) {
   }
   kernel.backward = backward && !recomputing;
   kernel.host = std::exchange(host_, {});
+  if (!replayed && !goes_on) kernel.host += kernel.backward ? times_.operation_host_backward : times_.operation_host;
   out_->back().kernels.push_back(std::move(kernel));
 }
 
@@ -48,8 +52,9 @@ void PieceWriter::host_works(const HostOp& op) {
 
 void PieceWriter::stream(const StreamingOp& op) {
   const double bytes = op.elements * op.bytes_each;
-  add({op.name, device().streaming(op.kernel, bytes, op.elements), false, 0, bytes, {}});
-  out_->back().kernels.back().recipe = op.recipe;
+  Kernel kernel{op.name, device().streaming(op.kernel, bytes, op.elements), false, 0, bytes, {}};
+  kernel.recipe = op.recipe;
+  add(std::move(kernel));
   out_->back().kernels.back().by_elements = device().goes_by_elements(op.kernel, bytes, op.elements);
   if (!op.routed || times_.busiest_load <= 1) return;
   const double load = times_.busiest_load;
@@ -64,8 +69,9 @@ void PieceWriter::grows(Kernel& kernel, sim::Duration of_busiest) const {
 
 void PieceWriter::stream(calibration::Streaming kernel, double bytes, const char* name,
                          const calibration::Recipe* recipe) {
-  add({name, device().streaming(kernel, bytes), false, 0, bytes, {}});
-  out_->back().kernels.back().recipe = recipe;
+  Kernel made{name, device().streaming(kernel, bytes), false, 0, bytes, {}};
+  made.recipe = recipe;
+  add(std::move(made));
 }
 
 void PieceWriter::gemm(std::string name, const calibration::Gemm& shape) {

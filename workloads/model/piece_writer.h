@@ -14,6 +14,7 @@ class PieceWriter {
 
   bool backward = false;     // what follows belongs to the backward pass
   bool recomputing = false;  // but is a forward pass that runs again in it
+  bool replayed = false;     // by a graph
 
   const calibration::DeviceProfile& device() const { return times_.device; }
 
