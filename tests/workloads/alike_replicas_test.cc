@@ -103,10 +103,10 @@ TEST_CASE("of replicas that are told apart every one is made") {
   CHECK(any(layout, "ndr-rail"));
   CHECK(!any(with("perturb={slow_gpus: [{gpu: 3, slowdown: 1.1}]}"), "ndr-rail"));
   CHECK(!any(with("perturb={jitter: {sigma: 0.01, seed: 1}}"), "ndr-rail"));
-  CHECK(!any(with("placement={kind: random, seed: 1}"), "ndr-rail"));
+  CHECK(!any(with("placement={random_seed: 1}"), "ndr-rail"));
   // Uplinks that can be full, and links that are.
   CHECK(!any(layout, "{inherits: ndr-rail, unit_nodes: 4, oversubscription: 4}"));
-  CHECK(!any(layout, "{inherits: ndr-rail, ecmp_seed: 3}"));
+  CHECK(!any(layout, "{inherits: ndr-rail, routing: ecmp, ecmp_seed: 3}"));
 }
 
 TEST_CASE("a block of replicas fills nodes, and the first of each kind stands for the others") {

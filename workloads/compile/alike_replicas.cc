@@ -77,10 +77,11 @@ class InCommon {
   explicit InCommon(const topology::Cluster& cluster) : cluster_(cluster) {}
 
   std::uint64_t of(std::span<const std::int64_t> gpus) {
-    std::uint64_t hash = gpus.size();
+    if (gpus.size() == 2) return of_pair(gpus[0], gpus[1]);
+    sim::Fnv1a hash;
     at_.clear();
     for (const std::int64_t gpu : gpus) at_.push_back(static_cast<std::uint32_t>(cluster_.node_of(gpu)));
-    if (number(hash) == 1) return hash;  // one node
+    if (number(hash) == 1) return hash.value();  // one node
     for (std::size_t i = 0; i < gpus.size(); ++i) at_[i] = cluster_.leaf_of(gpus[i]);
     while (number(hash) > 1) {
       bool higher = false;
@@ -91,18 +92,36 @@ class InCommon {
       }
       if (!higher) break;
     }
-    return hash;
+    return hash.value();
   }
 
  private:
-  /// How many are told apart.
-  std::size_t number(std::uint64_t& hash) {
-    seen_.clear();
-    for (const std::uint32_t one : at_) {
-      const auto found = std::find(seen_.begin(), seen_.end(), one);
-      hash = sim::hash_pair(hash, static_cast<std::uint64_t>(found - seen_.begin()));
-      if (found == seen_.end()) seen_.push_back(one);
+  /// How many levels of switches two GPUs do not share; none in one node.
+  std::uint64_t of_pair(std::int64_t a, std::int64_t b) const {
+    if (cluster_.node_of(a) == cluster_.node_of(b)) return 0;
+    std::uint32_t low = cluster_.leaf_of(a), other = cluster_.leaf_of(b);
+    std::uint64_t levels = 1;
+    for (; low != other; ++levels) {
+      const std::uint32_t above = cluster_.above(low);
+      if (above == low) break;
+      low = above;
+      other = cluster_.above(other);
     }
+    return levels;
+  }
+
+  /// How many are told apart.
+  std::size_t number(sim::Fnv1a& hash) {
+    seen_.clear();
+    std::size_t last = 0;  // of seen_, what the member before has
+    for (const std::uint32_t one : at_) {
+      if (seen_.empty() || seen_[last] != one) {
+        last = static_cast<std::size_t>(std::find(seen_.begin(), seen_.end(), one) - seen_.begin());
+        if (last == seen_.size()) seen_.push_back(one);
+      }
+      hash.add(last);
+    }
+    hash.add(seen_.size());
     return seen_.size();
   }
 

@@ -318,8 +318,10 @@ std::shared_ptr<const Groups> make_groups(const GroupInputs& inputs, const topol
     out.replicas = alike_replicas(inputs.layout, inputs.placement, out.list, cluster, alike);
   out.shapes = group_shapes(out.list, ranks, cluster, alike, out.replicas);
 
-  out.network.capacity.reserve(cluster.links().size());
-  for (const auto& link : cluster.links()) out.network.capacity.push_back(link.capacity.value());
+  const std::vector<topology::LinkInfo>& links = cluster.links().rows();
+  std::vector<double>& capacity = out.network.capacity.rows();
+  capacity.resize(links.size());
+  std::transform(links.begin(), links.end(), capacity.begin(), [](const auto& link) { return link.capacity.value(); });
   slow_down_nics(perturbed, cluster, out.network);
 
   for (std::int64_t stage = 0; stage < dims.size(Dim::pipeline); ++stage) {

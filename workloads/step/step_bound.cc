@@ -31,6 +31,7 @@
 #include "sim/hash.h"
 #include "sim/real.h"
 #include "workloads/model/moe.h"
+#include "workloads/step/made_cluster.h"
 #include "workloads/step/step_plan.h"
 
 namespace orrery::workloads {
@@ -273,8 +274,7 @@ Number number_of(const GroupLayout& layout) {
 }  // namespace
 
 std::shared_ptr<const topology::Cluster> StepBound::cluster_of(const Site& site) {
-  return remember(clusters_, site, Number().with(site.gpus_per_node),
-                  [&] { return std::make_shared<const topology::Cluster>(workloads::cluster_of(site)); });
+  return remember(clusters_, site, Number().with(site.gpus_per_node), [&] { return made_cluster(site); });
 }
 
 const StepBound::Places& StepBound::places_of(const PlacesKey& key) {
