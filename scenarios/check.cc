@@ -12,6 +12,7 @@
 #include "scenarios/load_experts.h"
 #include "scenarios/load_encoder.h"
 #include "scenarios/load_pattern.h"
+#include "workloads/step/made_cluster.h"
 #include "workloads/step/step.h"
 
 namespace orrery::scenarios {
@@ -315,7 +316,7 @@ void check_wiring(const Settings& document, const workloads::Site& site,
                   const calibration::CollectiveAlgorithms& algorithms) {
   const Settings& cluster = document.at("cluster");
   const Settings* fabric = cluster.find("fabric");
-  workloads::cluster_of(site, fabric != nullptr ? *fabric : cluster);  // throws where it cannot be wired
+  workloads::made_cluster(site, fabric != nullptr ? *fabric : cluster);  // throws where it cannot be wired
   if (algorithms.has(calibration::CollectiveAlgorithm::sharp) && !site.fabric.switches.sharp) {
     fail_at(document, "software",
             "collective_algorithms: got sharp, but the switches of cluster.fabric cannot add, expected a fabric with "

@@ -98,8 +98,9 @@ struct Incidence {
 
 class Refinement {
  public:
-  Refinement(const Plan& plan, const Network& network) : plan_(plan), network_(network) {
+  Refinement(const Plan& plan, const Network& network, const Copies& copies) : plan_(plan), network_(network) {
     list_incidences();
+    list_copies(copies);
     first_colours();
   }
   void run();
@@ -109,6 +110,7 @@ class Refinement {
 
  private:
   void list_incidences();
+  void list_copies(const Copies& copies);
   void first_colours();
   void refine();
 
@@ -116,6 +118,8 @@ class Refinement {
   const Network& network_;
   std::vector<std::uint32_t> begin_{0};  // compressed rows: communicator -> incidences
   std::vector<Incidence> incidences_;
+  std::vector<std::uint32_t> copies_;       // by instance; empty: one of each
+  std::vector<std::uint32_t> link_copies_;  // likewise, by dense link
 };
 
 void Refinement::list_incidences() {
@@ -134,6 +138,17 @@ void Refinement::list_incidences() {
       }
     }
     begin_.push_back(static_cast<std::uint32_t>(incidences_.size()));
+  }
+}
+
+void Refinement::list_copies(const Copies& copies) {
+  if (copies.instances.empty()) return;
+  SIM_CHECK(copies.instances.size() == plan_.instances.size(), "{} copies of {} instances", copies.instances.size(),
+            plan_.instances.size());
+  copies_ = copies.instances;
+  for (const std::uint32_t l : used.link) {
+    const std::uint32_t block = l / copies.links_of_block;
+    link_copies_.push_back(block < copies.blocks.size() ? copies.blocks[block] : 1);
   }
 }
 
@@ -174,7 +189,8 @@ void Refinement::refine() {
         pattern_weight = incidence.pattern_weight;
         onto_link = mix64(own ^ pattern_weight);
       }
-      sum += mix64(links[incidence.link] ^ pattern_weight);
+      const std::uint64_t seen = mix64(links[incidence.link] ^ pattern_weight);
+      sum += link_copies_.empty() ? seen : seen * link_copies_[incidence.link];
       next_links[incidence.link] += onto_link;
     }
     next_communicators[c] = sum;
@@ -186,7 +202,8 @@ void Refinement::refine() {
     for (std::uint32_t s = 0; s < slots.size(); ++s) {
       const std::uint32_t c = index(slots[s]);
       hash = mix64(hash ^ (communicators[c] + s));
-      next_communicators[c] += mix64(instances[i] ^ ((s + 1) * 0xd6e8feb86659fd93u));
+      const std::uint64_t seen = mix64(instances[i] ^ ((s + 1) * 0xd6e8feb86659fd93u));
+      next_communicators[c] += copies_.empty() ? seen : seen * copies_[i];
     }
     next_instances[i] = hash;
   }
@@ -259,9 +276,9 @@ void add_routes(const Plan& plan, const Network& network, const UsedLinks& used,
 
 }  // namespace
 
-Folded fold(const Plan& plan, const Network& network) {
+Folded fold(const Plan& plan, const Network& network, const Copies& copies) {
   check(plan, network);
-  Refinement refinement(plan, network);
+  Refinement refinement(plan, network, copies);
   refinement.run();
   const Classes instances = classes_of(refinement.instances);
   const Classes communicators = classes_of(refinement.communicators);
@@ -291,9 +308,10 @@ Folded fold(const Plan& plan, const Network& network) {
   }
   folded.class_size.assign(instances.size(), 0);
   folded.class_of.reserve(plan.instances.size());
-  for (const std::uint32_t k : instances.class_of) {
+  for (std::uint32_t i = 0; i < instances.class_of.size(); ++i) {
+    const std::uint32_t k = instances.class_of[i];
     folded.class_of.push_back(InstanceId{k});
-    ++folded.class_size[k];
+    folded.class_size[k] += copies.instances.empty() ? 1 : copies.instances[i];
   }
   return folded;
 }

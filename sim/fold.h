@@ -23,6 +23,16 @@ struct Folded {
   std::vector<LinkId> link_representative;  // folded link -> the full link that stands for it
 };
 
-Folded fold(const Plan& plan, const Network& network);
+/// Instances and links that are there once for several that nothing can tell apart: what is made is a part of the
+/// whole.
+struct Copies {
+  std::vector<std::uint32_t> instances = {};  // by instance: how many it stands for; empty: each for itself
+  /// By block of so many links, as they are numbered: how many each of them stands for. Links behind the last: one.
+  std::vector<std::uint32_t> blocks = {};
+  std::uint32_t links_of_block = 1;
+};
+
+/// As the whole folds, where `copies` are left out of the plan. A class's size counts them; class_of knows of none.
+Folded fold(const Plan& plan, const Network& network, const Copies& copies = {});
 
 }  // namespace orrery::sim

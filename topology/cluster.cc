@@ -80,9 +80,16 @@ Path Cluster::path(std::int64_t from, std::int64_t to, std::uint64_t flow) const
 
 Cluster::Way Cluster::way(std::int64_t from, std::int64_t to) const {
   const State& s = *state_;
+  const std::int64_t n = node_of(from), m = node_of(to);
+  if (n != m && s.connected.one_piece) {  // by its own NIC to the other's
+    const std::int64_t a = s.nic_of(n, from - n * s.gpus_per_node), b = s.nic_of(m, to - m * s.gpus_per_node);
+    Way way = s.way_of_switches(s.leaf_of(n, a), s.leaf_of(m, b));
+    way.hops += s.hops_to_nic(from, a) + s.hops_to_nic(to, b);
+    return way;
+  }
   Path inside;
   inside.links.reserve(8);  // two nodes' ways between a GPU and another
-  if (node_of(from) == node_of(to)) {
+  if (n == m) {
     s.inside_node(from, to, inside);
     return {Tier::node, inside.hops, inside.latency};
   }

@@ -265,6 +265,19 @@ class Cluster {
   /// divisor of `size`); empty where it does not, or where nobody has looked (see link_orbits.cc).
   std::vector<std::int32_t> link_orbits(std::int64_t size) const;
 
+  /// Whether whole nodes can change places and nothing but latencies tells: every link outside of nodes is
+  /// never_binding, all nodes are alike, and how far two NICs are apart only depends on which of the switches above
+  /// them are the same (leaf_of, above).
+  bool nodes_change_places() const;
+  /// Switches, by a number of their group: those that the GPU's NIC is joined to, and those above some; the highest
+  /// have none, and stay what they are.
+  std::uint32_t leaf_of(std::int64_t gpu) const;
+  std::uint32_t above(std::uint32_t switches) const;
+  /// The node that a link belongs to, its NICs' links to their leaves among them; nodes() where it joins switches.
+  std::int64_t node_of_link(LinkId link) const;
+  /// Links of a node; they are numbered node by node, ahead of all others.
+  std::uint32_t links_of_node() const;
+
   /// Links from one GPU to another (in the same node: NVLink or mesh; else through the NIC nearest to each). `flow`
   /// distinguishes flows of the same pair for ECMP hashing. Cheap: microseconds, cached by switch pair.
   Path path(std::int64_t from, std::int64_t to, std::uint64_t flow = 0) const;

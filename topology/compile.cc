@@ -216,9 +216,11 @@ void Cluster::State::compile_tree() {
   // Payload that can come up into each group, and the NICs below it.
   std::vector<double> feed(outside.groups.size(), 0.0);
   std::vector<std::int64_t> nics_below(outside.groups.size(), 0);
+  const double of_first_kind = inside.nics > 0 ? nic_feed(0) : 0.0;
   for (std::size_t row = 0; row < outside.leaf_of_nic.size(); ++row) {
     const std::uint32_t leaf = outside.leaf_of_nic[row];
-    feed[leaf] += inside.nics > 0 ? nic_feed(static_cast<std::int64_t>(row) / inside.nics) : 0.0;
+    const bool first_kind = others.empty() || inside.nics == 0;
+    feed[leaf] += first_kind ? of_first_kind : nic_feed(static_cast<std::int64_t>(row) / inside.nics);
     ++nics_below[leaf];
   }
   const bool hashed = fabric.routes.policy == FabricSpec::Routing::ecmp;

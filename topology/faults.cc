@@ -241,6 +241,7 @@ void Cluster::State::damage_wiring() {
 }
 
 void Cluster::State::damage_links() {
+  if (faults.list.empty()) return;
   const auto slow = [&](std::uint32_t link, double share) {
     LinkInfo& info = links[LinkId{link}];
     info.capacity = Bandwidth(info.capacity.value() * share);
@@ -291,6 +292,9 @@ void Cluster::State::check_connected(const Settings& where) {
     const std::uint32_t parent = outside.groups[g].parent;
     root[g] = mesh != nullptr ? mesh->component(g) : parent == kNoGroup ? g : root[parent];
   }
+  // Under one root, without asking every NIC.
+  const bool joined = std::all_of(root.begin(), root.end(), [&](std::uint32_t r) { return r == root.front(); });
+  if (faults.list.empty() && connected.nic_lost.empty() && joined) return;
   std::map<std::vector<std::uint32_t>, std::int64_t> kinds;  // roots of a node's NICs -> the first such node
   std::set<std::uint32_t> roots;
   std::vector<std::uint32_t> own, before;

@@ -176,3 +176,47 @@ TEST_CASE("a ring of sends folds to one rank that meets itself") {
   CHECK(run(f.plan, f.network).makespan == SimTime(200 + 1'000'000));
   CHECK(run(t.plan, t.network).makespan == SimTime(200 + 1'000'000));
 }
+
+namespace {
+/// Rings of four over NICs of their own, of which `made` are there, then all ranks together over all of these. A ring's
+/// latency is that of its kind, its number modulo 3. NIC r of ring g is link 4 g + r, whoever is made.
+Tables rings_of_kinds(std::uint32_t rings, const std::vector<std::uint32_t>& made) {
+  Tables t;
+  Program p;
+  Op op;
+  op.kind = OpKind::transfer;
+  op.work = 1e6;
+  for (op.slot = 0; op.slot < 2; ++op.slot) p.add(op);
+  const auto program = t.plan.programs.push_back(p);
+  for (std::uint32_t nic = 0; nic < 4 * rings; ++nic) t.network.add_link(Bandwidth{10e9});
+  std::vector<WeightedLink> nics;
+  std::vector<CommunicatorId> group;
+  for (const std::uint32_t g : made) {
+    std::vector<WeightedLink> ring;
+    for (std::uint32_t r = 0; r < 4; ++r) ring.push_back({LinkId{4 * g + r}, 1.5});
+    nics.insert(nics.end(), ring.begin(), ring.end());
+    group.push_back(t.plan.communicators.push_back({4, t.network.add_route(ring, Duration(10 + g % 3)), 1}));
+  }
+  const auto members = static_cast<std::uint32_t>(4 * made.size());
+  const auto all = t.plan.communicators.push_back({members, t.network.add_route(nics, {}), 1});
+  for (std::size_t i = 0; i < made.size(); ++i) {
+    for (std::uint32_t r = 0; r < 4; ++r) t.plan.add_instance({program, 1.0, 0}, std::vector{group[i], all});
+  }
+  return t;
+}
+}  // namespace
+
+TEST_CASE("what stands for several folds as they do") {
+  const Tables whole = rings_of_kinds(7, {0, 1, 2, 3, 4, 5, 6}), part = rings_of_kinds(7, {0, 1, 2});
+  const Folded all = fold(whole.plan, whole.network);
+  Copies copies{{}, {3, 2, 2, 0, 0, 0, 0}, 4};
+  for (const std::uint32_t stands_for : {3u, 2u, 2u}) copies.instances.insert(copies.instances.end(), 4, stands_for);
+  const Folded folded = fold(part.plan, part.network, copies);
+  REQUIRE(all.plan.instances.size() == 3);
+  CHECK(folded.class_size == std::vector<std::uint32_t>{12, 8, 8});
+  CHECK(folded.class_size == all.class_size);
+  CHECK(folded.representative == all.representative);
+  CHECK(folded.link_representative == all.link_representative);
+  CHECK(folded.network.route_links == all.network.route_links);
+  CHECK(folded.network.route_latency == all.network.route_latency);
+}

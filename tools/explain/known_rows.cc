@@ -4,10 +4,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <filesystem>
-#include <map>
 #include <optional>
 #include <set>
 #include <stdexcept>
@@ -99,75 +99,130 @@ std::vector<KnownRow> known_rows(const std::vector<ValidationRow>& rows) {
   return marked(std::move(known));
 }
 
-std::vector<KnownRow> read_known_rows(const std::string& file) {
-  constexpr double kLargest = 1e18;  // of any figure, in its unit
-  std::istringstream in(sim::read_text(file, "a table of orrery validate --rows"));
-  std::string line;
-  std::getline(in, line);
-  std::map<std::string, std::size_t> column;
-  int number = 1;
-  const auto broken = [&](const std::string& what) {
-    return sim::UserError({file, number, 0}, "", fmt::format("{}, expected a row of orrery validate --rows", what));
+namespace {
+
+/// The lines of a table of rows, one after the other: two thousand of them are read with every prediction, so that
+/// columns are looked up once and cells are not copied.
+class RowTable {
+ public:
+  struct Column {
+    std::string name;
+    std::size_t at = std::string::npos;  // npos: there is none
   };
-  const auto cells_of = [&] {
+
+  explicit RowTable(const std::string& file)
+      : file_(file), text_(sim::read_text(file, "a table of orrery validate --rows")) {
+    next();
+    head_.assign(cells().begin(), cells().end());
+  }
+
+  /// Goes to the next line, of which there may be none.
+  bool next() {
+    ++number_;
+    if (begin_ >= text_.size() && number_ > 1) return false;
+    const std::size_t end = std::min(text_.find('\n', begin_), text_.size());
     try {
-      return csv_cells(line);
+      row_ = &cells_.of(std::string_view(text_).substr(begin_, end - begin_));
     } catch (const std::invalid_argument& error) {
       throw broken(error.what());
     }
-  };
-  const std::vector<std::string> head = cells_of();
-  for (std::size_t i = 0; i < head.size(); ++i) column[head[i]] = i;
-  std::vector<KnownRow> known;
-  for (number = 2; std::getline(in, line); ++number) {
-    const std::vector<std::string> cells = cells_of();
-    const auto text = [&](const std::string& name) -> const std::string& {
-      const auto at = column.find(name);
-      if (at == column.end() || at->second >= cells.size()) throw broken(fmt::format("has no cell '{}'", name));
-      return cells[at->second];
-    };
-    // An empty cell is 0: a row that was not simulated has no figures.
-    const auto number_of = [&](const std::string& name) {
-      const std::string& cell = text(name);
-      double value = 0;
-      const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
-      if (cell.empty()) return 0.0;
-      if (error != std::errc{} || end != cell.data() + cell.size() || !(std::abs(value) <= kLargest))
-        throw broken(fmt::format("got '{}' for {}", cell, name));
-      return value;
-    };
-    const auto count_of = [&](const std::string& name) { return static_cast<std::int64_t>(number_of(name)); };
-    Features f;
-    if (column.contains("work")) f.work = text("work");  // tables of earlier versions have none
-    f.device = text("device");
-    f.software = text("software");
-    f.fabric = text("fabric");
-    f.recompute = text("recompute");
-    f.schedule = text("schedule");
-    f.gpus = count_of("gpus");
-    f.sharding = text("sharding");
-    f.attention = text("attention");
-    f.precision = text("precision");
-    f.sizes.pipeline = count_of("pipeline");
-    f.sizes.virtual_pipeline = count_of("virtual_pipeline");
-    f.sizes.data = count_of("data");
-    f.sizes.context = count_of("context");
-    f.sizes.layers = count_of("layers");
-    f.sizes.global_batch = count_of("global_batch");
-    f.sizes.hidden = count_of("hidden");
-    f.sizes.micro_batch = count_of("micro_batch");
-    f.sizes.seq = count_of("seq");
-    f.sizes.tensor = count_of("tensor");
-    for (std::size_t c = 0; c < workloads::kCategories; ++c) {
-      const std::string name = std::string(workloads::name_of(static_cast<workloads::Category>(c))) + "_s";
-      if (name != "host_s" || column.contains(name)) f.exposed_s[c] = number_of(name);
+    begin_ = end + 1;
+    return true;
+  }
+  /// Of two columns of one name the later one.
+  Column column(std::string name) const {
+    const auto found = std::find(head_.rbegin(), head_.rend(), name);
+    const bool there = found != head_.rend();
+    return {std::move(name), there ? static_cast<std::size_t>(head_.rend() - found) - 1 : std::string::npos};
+  }
+  std::string_view text(const Column& column) const {
+    if (column.at >= cells().size()) throw broken(fmt::format("has no cell '{}'", column.name));
+    return cells()[column.at];
+  }
+  /// An empty cell is 0: a row that was not simulated has no figures.
+  double number(const Column& column) const {
+    constexpr double kLargest = 1e18;   // of any figure, in its unit
+    constexpr std::size_t kExact = 15;  // digits of a whole number that a double holds
+    const std::string_view cell = text(column);
+    const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+    if (cell.size() <= kExact && std::all_of(cell.begin(), cell.end(), is_digit)) {
+      std::int64_t whole = 0;
+      for (const char digit : cell) whole = 10 * whole + (digit - '0');
+      return static_cast<double>(whole);
     }
-    const auto ratio = log_ratio(text("metric"), number_of("measured"), number_of("predicted"));
+    double value = 0;
+    const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
+    if (error != std::errc{} || end != cell.data() + cell.size() || !(std::abs(value) <= kLargest))
+      throw broken(fmt::format("got '{}' for {}", cell, column.name));
+    return value;
+  }
+  std::int64_t count(const Column& column) const { return static_cast<std::int64_t>(number(column)); }
+  sim::UserError broken(const std::string& what) const {
+    return sim::UserError({file_, number_, 0}, "", fmt::format("{}, expected a row of orrery validate --rows", what));
+  }
+
+ private:
+  const std::vector<std::string_view>& cells() const { return *row_; }
+
+  std::string file_, text_;
+  std::size_t begin_ = 0;  // of the next line
+  int number_ = 0;
+  CsvCells cells_;
+  const std::vector<std::string_view>* row_ = nullptr;
+  std::vector<std::string> head_;
+};
+
+}  // namespace
+
+std::vector<KnownRow> read_known_rows(const std::string& file) {
+  RowTable table(file);
+  using Column = RowTable::Column;
+  const std::array<std::pair<Column, std::string Features::*>, 8> texts{
+      {{table.column("device"), &Features::device},
+       {table.column("software"), &Features::software},
+       {table.column("fabric"), &Features::fabric},
+       {table.column("recompute"), &Features::recompute},
+       {table.column("schedule"), &Features::schedule},
+       {table.column("sharding"), &Features::sharding},
+       {table.column("attention"), &Features::attention},
+       {table.column("precision"), &Features::precision}}};
+  using Sizes = Features::Sizes;
+  const std::array<std::pair<Column, std::int64_t Sizes::*>, 10> sizes{
+      {{table.column("pipeline"), &Sizes::pipeline},
+       {table.column("virtual_pipeline"), &Sizes::virtual_pipeline},
+       {table.column("data"), &Sizes::data},
+       {table.column("context"), &Sizes::context},
+       {table.column("layers"), &Sizes::layers},
+       {table.column("global_batch"), &Sizes::global_batch},
+       {table.column("hidden"), &Sizes::hidden},
+       {table.column("micro_batch"), &Sizes::micro_batch},
+       {table.column("seq"), &Sizes::seq},
+       {table.column("tensor"), &Sizes::tensor}}};
+  std::vector<std::pair<Column, std::size_t>> exposed;
+  for (std::size_t c = 0; c < workloads::kCategories; ++c) {
+    const Column column = table.column(std::string(workloads::name_of(static_cast<workloads::Category>(c))) + "_s");
+    if (column.name != "host_s" || column.at != std::string::npos) exposed.emplace_back(column, c);
+  }
+  const Column work = table.column("work");  // tables of earlier versions have none
+  const Column gpus = table.column("gpus"), fitted = table.column("fitted");
+  const Column list = table.column("list"), id = table.column("id");
+  const Column metric = table.column("metric"), measured = table.column("measured");
+  const Column predicted = table.column("predicted");
+  std::vector<KnownRow> known;
+  while (table.next()) {
+    Features f;
+    if (work.at != std::string::npos) f.work = table.text(work);
+    for (const auto& [column, member] : texts) f.*member = table.text(column);
+    f.gpus = table.count(gpus);
+    for (const auto& [column, member] : sizes) f.sizes.*member = table.count(column);
+    for (const auto& [column, c] : exposed) f.exposed_s[c] = table.number(column);
+    const std::string name(table.text(metric));
+    const auto ratio = log_ratio(name, table.number(measured), table.number(predicted));
     if (!ratio) continue;
     if (f.gpus < 1 || f.sizes.hidden < 1 || f.sizes.micro_batch < 1 || f.sizes.seq < 1 || f.sizes.tensor < 1)
-      throw broken("has sizes below 1");
-    const bool fitted = count_of("fitted") == 1;
-    known.push_back({text("list"), text("id"), f, *ratio, text("metric"), number_of("measured"), fitted});
+      throw table.broken("has sizes below 1");
+    known.push_back({std::string(table.text(list)), std::string(table.text(id)), std::move(f), *ratio, name,
+                     table.number(measured), table.count(fitted) == 1});
   }
   return known;
 }

@@ -45,29 +45,43 @@ std::string csv_line(const std::vector<std::string>& cells) {
   return line;
 }
 
-std::vector<std::string> csv_cells(std::string_view line) {
-  std::vector<std::string> cells(1);
-  for (std::size_t i = 0; i < line.size();) {
-    if (line[i] == ',') {
-      cells.emplace_back();
-      ++i;
-    } else if (line[i] == '"' && cells.back().empty()) {
-      for (++i;; ++i) {
-        if (i >= line.size()) throw std::invalid_argument("a quote that is not closed");
-        if (line[i] == '"' && (i + 1 >= line.size() || line[i + 1] != '"')) break;
-        if (line[i] == '"') ++i;
-        cells.back() += line[i];
-      }
-      ++i;
-      if (i < line.size() && line[i] != ',') throw std::invalid_argument("text behind a closing quote");
+/// The cell whose opening quote is at `at`, which goes on behind its closing one.
+std::string_view CsvCells::quoted(std::string_view line, std::size_t& at) {
+  const std::size_t begin = ++at;
+  std::string* joined = nullptr;  // where a doubled quote stands for one
+  for (std::size_t from = begin;; from = at) {
+    const std::size_t quote = line.find('"', at);
+    if (quote == std::string_view::npos) throw std::invalid_argument("a quote that is not closed");
+    const bool doubled = quote + 1 < line.size() && line[quote + 1] == '"';
+    if (doubled && joined == nullptr) joined = &with_quotes_.emplace_back();
+    if (joined != nullptr) joined->append(line.substr(from, quote + (doubled ? 1 : 0) - from));
+    at = quote + (doubled ? 2 : 1);
+    if (doubled) continue;
+    if (at < line.size() && line[at] != ',') throw std::invalid_argument("text behind a closing quote");
+    return joined != nullptr ? std::string_view(*joined) : line.substr(begin, quote - begin);
+  }
+}
+
+const std::vector<std::string_view>& CsvCells::of(std::string_view line) {
+  cells_.clear();
+  with_quotes_.clear();
+  for (std::size_t at = 0;; ++at) {  // `at` is the comma before the cell after the first turn
+    if (at < line.size() && line[at] == '"') {
+      cells_.push_back(quoted(line, at));
     } else {
-      cells.back() += line[i++];
+      const std::size_t end = std::min(line.find(',', at), line.size());
+      cells_.push_back(line.substr(at, end - at));
+      at = end;
     }
+    if (cells_.back().starts_with('\'')) cells_.back().remove_prefix(1);
+    if (at >= line.size()) return cells_;
   }
-  for (std::string& cell : cells) {
-    if (cell.starts_with('\'')) cell.erase(0, 1);
-  }
-  return cells;
+}
+
+std::vector<std::string> csv_cells(std::string_view line) {
+  CsvCells cells;
+  const std::vector<std::string_view>& views = cells.of(line);
+  return {views.begin(), views.end()};
 }
 
 }  // namespace orrery::tools

@@ -97,8 +97,10 @@ GroupShape shape_of(std::span<const std::int64_t> gpus, const topology::Cluster&
 std::uint32_t patterns_of(const GroupShape& shape, const GroupCalls& calls);
 
 /// Adds the group's routes, patterns_of() many; returns the first. Links that can never be the bottleneck are left out.
+/// `of_node`: by node, 0 where its links are left out too, since other nodes' stand for them; empty: nowhere.
 sim::RouteId add_group_routes(sim::Network& network, std::span<const std::int64_t> gpus, const GroupShape& shape,
-                              const GroupCalls& calls, const topology::Cluster& cluster);
+                              const GroupCalls& calls, const topology::Cluster& cluster,
+                              std::span<const std::uint32_t> of_node = {});
 
 /// Adds the path of a send from one GPU to another; returns its route.
 sim::RouteId add_pair_route(sim::Network& network, std::int64_t from, std::int64_t to,

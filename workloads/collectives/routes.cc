@@ -102,7 +102,8 @@ std::uint32_t patterns_of(const GroupShape& shape, const GroupCalls& calls) {
 }
 
 sim::RouteId add_group_routes(sim::Network& network, std::span<const std::int64_t> gpus, const GroupShape& shape,
-                              const GroupCalls& calls, const topology::Cluster& cluster) {
+                              const GroupCalls& calls, const topology::Cluster& cluster,
+                              std::span<const std::uint32_t> of_node) {
   std::vector<WeightedLink> links;
   Duration around{};
   if (in_one_node(gpus, cluster)) {
@@ -112,13 +113,16 @@ sim::RouteId add_group_routes(sim::Network& network, std::span<const std::int64_
     return network.add_route(links, around);
   }
   const MembersByNode nodes(gpus, cluster);
+  const auto is_kept = [&](std::int64_t gpu) {
+    return of_node.empty() || of_node[static_cast<std::size_t>(cluster.node_of(gpu))] > 0;
+  };
   // Inside a node every ring passes through all members; a member forwards to another except on the rings that leave by
   // its NIC. On a mesh these are paths whose ends differ, so that a ring less one hop, taken evenly, stands for them
   // (ROCm/rccl, src/graph/rome_models.cc, model 84: 8 paths over 8 MI300X, each from a NIC to another, every link
   // once).
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     const auto g = static_cast<double>(nodes[i].size());
-    if (g > 1) append_links(links, cluster.ring_links(nodes[i]), (g - 1) / g, cluster);
+    if (g > 1 && is_kept(nodes[i].front())) append_links(links, cluster.ring_links(nodes[i]), (g - 1) / g, cluster);
   }
   Duration hop{};
   const double weight = 1.0 / static_cast<double>(shape.rails);
@@ -128,8 +132,19 @@ sim::RouteId add_group_routes(sim::Network& network, std::span<const std::int64_
     from.swap(to);
     find_exits(nodes[(i + 1) % nodes.size()], cluster, to);
     for (std::size_t rail = 0; rail < static_cast<std::size_t>(shape.rails); ++rail) {
-      const topology::Path path = cluster.path(from[rail], to[rail], rail);
-      append_links(links, path.links, weight, cluster);
+      topology::Path path;
+      if (is_kept(from[rail]) || is_kept(to[rail])) {
+        path = cluster.path(from[rail], to[rail], rail);
+        if (!of_node.empty()) {
+          std::erase_if(path.links, [&](const WeightedLink& link) {
+            const std::int64_t node = cluster.node_of_link(link.link);
+            return node < cluster.nodes() && of_node[static_cast<std::size_t>(node)] == 0;
+          });
+        }
+        append_links(links, path.links, weight, cluster);
+      } else {
+        path.latency = cluster.way(from[rail], to[rail]).latency;
+      }
       if (rail == 0) around += path.latency;
       hop = std::max(hop, path.latency);
     }

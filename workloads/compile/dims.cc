@@ -86,16 +86,22 @@ std::vector<std::int64_t> Dims::members_of(std::int64_t rank, const SubGroup& ki
   return members_from(first_of_block(rank, kind), at / span * span + at % kind.stride, kind);
 }
 
-std::vector<std::vector<std::int64_t>> Dims::groups_of_block(std::int64_t first, const SubGroup& kind) const {
+std::vector<std::int64_t> Dims::first_members_of_block(std::int64_t first, const SubGroup& kind) const {
   const std::int64_t places = block_size(kind), size = group_size(kind);
   SIM_CHECK(!kind.mirrored || (!kind.over.has(Dim::pipeline) && size_[Dim::pipeline] % 2 == 0),
             "{} stages do not pair up", size_[Dim::pipeline]);
   SIM_CHECK(places % (kind.stride * size) == 0, "groups of {}, {} apart, do not fill a block of {}", size, kind.stride,
             places);
-  std::vector<std::vector<std::int64_t>> groups;
-  for (std::int64_t at = 0; at < places; ++at) {
-    if (at / kind.stride % size == 0) groups.push_back(members_from(first, at, kind));
+  std::vector<std::int64_t> firsts;
+  for (std::int64_t span = 0; span < places; span += kind.stride * size) {
+    for (std::int64_t at = span; at < span + kind.stride; ++at) firsts.push_back(rank_in_block(first, at, kind));
   }
+  return firsts;
+}
+
+std::vector<std::vector<std::int64_t>> Dims::groups_of_block(std::int64_t first, const SubGroup& kind) const {
+  std::vector<std::vector<std::int64_t>> groups;
+  for (const std::int64_t member : first_members_of_block(first, kind)) groups.push_back(members_of(member, kind));
   return groups;
 }
 

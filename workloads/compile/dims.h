@@ -82,6 +82,8 @@ class Dims {
   std::vector<std::int64_t> members_of(std::int64_t rank, const SubGroup& kind) const;
   /// All groups of the block that begins with rank `first`, by place of their first members.
   std::vector<std::vector<std::int64_t>> groups_of_block(std::int64_t first, const SubGroup& kind) const;
+  /// Of these groups the first members.
+  std::vector<std::int64_t> first_members_of_block(std::int64_t first, const SubGroup& kind) const;
 
   bool operator==(const Dims&) const = default;
 

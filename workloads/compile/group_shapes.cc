@@ -20,16 +20,23 @@ GroupShape worse(const GroupShape& a, const GroupShape& b) {
   return w;
 }
 
-GroupShape worst_of(const SubGroup& kind, const RankMap& ranks, const topology::Cluster& cluster, std::int64_t alike) {
+/// Ranks that are made, of which shapes are told.
+struct Made {
+  std::int64_t alike = 1;  // tensor ranks
+  const AlikeReplicas& replicas;
+  std::vector<std::int64_t> ranks;
+};
+
+GroupShape worst_of(const SubGroup& kind, const RankMap& ranks, const topology::Cluster& cluster, const Made& made) {
   const Dims& dims = ranks.dims();
   GroupShape worst;
   bool first = true;
   // Blocks begin at the tensor dimension's first place where they run along it.
-  const std::int64_t step = kind.over.has(Dim::tensor) ? dims.size(Dim::tensor) : alike;
-  for (std::int64_t rank = 0; rank < dims.ranks(); rank += step) {
+  for (const std::int64_t rank : made.ranks) {
     if (dims.first_of_block(rank, kind) != rank) continue;
-    for (const std::vector<std::int64_t>& members : dims.groups_of_block(rank, kind)) {
-      const GroupShape shape = shape_of(ranks.gpus_of(members), cluster);
+    for (const std::int64_t member : dims.first_members_of_block(rank, kind)) {
+      if (!made.replicas.makes(dims, member)) continue;
+      const GroupShape shape = shape_of(ranks.gpus_of(dims.members_of(member, kind)), cluster);
       worst = first ? shape : worse(worst, shape);
       first = false;
     }
@@ -38,11 +45,11 @@ GroupShape worst_of(const SubGroup& kind, const RankMap& ranks, const topology::
 }
 
 /// The first pair that leaves its node speaks for all.
-GroupShape worst_of(const StagePairs& pairs, const RankMap& ranks, const topology::Cluster& cluster,
-                    std::int64_t alike) {
+GroupShape worst_of(const StagePairs& pairs, const RankMap& ranks, const topology::Cluster& cluster, const Made& made) {
   const Dims& dims = ranks.dims();
   GroupShape worst;
-  for (std::int64_t rank = 0; rank < dims.ranks() && worst.nodes == 1; rank += alike) {
+  for (const std::int64_t rank : made.ranks) {
+    if (worst.nodes > 1) break;
     const std::int64_t stage = dims.place(rank, Dim::pipeline);
     if (stage >= pairs.pairs) continue;
     const std::int64_t other = dims.moved(rank, Dim::pipeline, second_stage(pairs, stage, dims));
@@ -79,7 +86,7 @@ GroupShape shape_of_signals(std::int64_t members, const topology::Cluster& clust
 }
 
 GroupShape shape_of_group(const JobGroup& group, const RankMap& ranks, const topology::Cluster& cluster,
-                          std::int64_t alike) {
+                          const Made& made) {
   const auto* members = std::get_if<SubGroup>(&group.members);
   switch (group.carries) {
     case JobGroup::Carries::messages:
@@ -89,18 +96,18 @@ GroupShape shape_of_group(const JobGroup& group, const RankMap& ranks, const top
     case JobGroup::Carries::collectives:
       break;
   }
-  GroupShape shape = members != nullptr ? worst_of(*members, ranks, cluster, alike)
-                                        : worst_of(std::get<StagePairs>(group.members), ranks, cluster, alike);
+  GroupShape shape = members != nullptr ? worst_of(*members, ranks, cluster, made)
+                                        : worst_of(std::get<StagePairs>(group.members), ranks, cluster, made);
   if (group.exchange) shape.exchange = *group.exchange;
   return shape;
 }
 
 /// Stage by stage: one pair that crosses nodes makes all ranks of the stage send as if it did, so that both ends agree.
-std::vector<bool> same_node_by_stage(const RankMap& ranks, const topology::Cluster& cluster, std::int64_t alike) {
+std::vector<bool> same_node_by_stage(const RankMap& ranks, const topology::Cluster& cluster, const Made& made) {
   const Dims& dims = ranks.dims();
   const std::int64_t stages = dims.size(Dim::pipeline);
   std::vector<bool> same_node(static_cast<std::size_t>(stages), true);
-  for (std::int64_t rank = 0; rank < dims.ranks(); rank += alike) {
+  for (const std::int64_t rank : made.ranks) {
     const std::int64_t stage = dims.place(rank, Dim::pipeline);
     if (!same_node[static_cast<std::size_t>(stage)]) continue;
     const std::int64_t next = dims.moved(rank, Dim::pipeline, (stage + 1) % stages);
@@ -121,9 +128,10 @@ const GroupShape& GroupShapes::operator[](const CommGroup& group) const {
 }
 
 GroupShapes group_shapes(const std::vector<JobGroup>& groups, const RankMap& ranks, const topology::Cluster& cluster,
-                         std::int64_t alike) {
+                         std::int64_t alike, const AlikeReplicas& replicas) {
+  const Made made{alike, replicas, made_ranks(ranks.dims(), alike, replicas)};
   GroupShapes shapes;
-  for (const JobGroup& group : groups) shapes.set(group.group, shape_of_group(group, ranks, cluster, alike));
+  for (const JobGroup& group : groups) shapes.set(group.group, shape_of_group(group, ranks, cluster, made));
   GroupShape scales = shapes[CommGroup::data];
   for (const CommGroup& group : {CommGroup::replicate, CommGroup::tensor}) {
     const GroupShape& more = shapes[group];
@@ -134,7 +142,7 @@ GroupShapes group_shapes(const std::vector<JobGroup>& groups, const RankMap& ran
   }
   scales.hop = std::max(scales.hop, shapes[CommGroup::replicate].hop);
   shapes.set(CommGroup::scales, scales);
-  shapes.pipeline_same_node = same_node_by_stage(ranks, cluster, alike);
+  shapes.pipeline_same_node = same_node_by_stage(ranks, cluster, made);
   return shapes;
 }
 

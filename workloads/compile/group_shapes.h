@@ -7,6 +7,7 @@
 
 #include "topology/cluster.h"
 #include "workloads/collectives/collective.h"
+#include "workloads/compile/alike_replicas.h"
 #include "workloads/compile/comm_groups.h"
 #include "workloads/compile/placement.h"
 
@@ -24,8 +25,8 @@ class GroupShapes {
   std::vector<std::pair<CommGroup, GroupShape>> shapes_;
 };
 
-/// `alike`: Groups::alike.
+/// `alike`: Groups::alike. Groups of replicas that are not made are as those that are.
 GroupShapes group_shapes(const std::vector<JobGroup>& groups, const RankMap& ranks, const topology::Cluster& cluster,
-                         std::int64_t alike = 1);
+                         std::int64_t alike = 1, const AlikeReplicas& replicas = {});
 
 }  // namespace orrery::workloads

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <span>
 #include <utility>
 #include <variant>
@@ -35,7 +36,8 @@ class Communicators {
         orbits_(orbits),
         alike_(orbits.empty() ? 1 : dims_.size(Dim::tensor)),
         own_routes_(own_routes),
-        out_(out) {
+        out_(out),
+        made_(made_ranks(dims_, alike_, out.replicas)) {
     for (const auto& slots : out.slots) most_slots_ = std::max(most_slots_, slots.size());
     of_.assign(most_slots_ * static_cast<std::size_t>(ranks.ranks() / alike_), kNobody);
   }
@@ -70,6 +72,8 @@ class Communicators {
 
  private:
   static constexpr std::uint32_t kNobody = 0xffffffff;
+
+  bool is_made(std::int64_t rank) const { return rank % alike_ == 0 && out_.replicas.makes(dims_, rank); }
 
   static bool share_blocks(const JobGroup& a, const JobGroup& b) {
     if (a.carries != b.carries) return false;
@@ -121,11 +125,10 @@ class Communicators {
 
   /// Costs choose patterns for the worst group of a kind, so all groups of the kind get as many routes as that one
   /// needs.
-  /// `participants`: members that are made. Fewer than all: the group has whole orbits of ranks, so that it is an orbit
-  /// by itself.
-  CommunicatorId add_collective(const JobGroup& group, const std::vector<std::int64_t>& members,
+  /// `scales`: no member stands for others of the group. Else it has whole orbits of ranks, so that it is an orbit by
+  /// itself. `participants`: members that are made.
+  CommunicatorId add_collective(const JobGroup& group, const std::vector<std::int64_t>& members, bool scales,
                                 std::size_t participants) {
-    const bool scales = participants == members.size();
     const std::vector<std::int64_t> gpus = ranks_.gpus_of(members);
     if (group.exchange) {
       const RouteId route = add_exchange_route(out_.network, gpus, cluster_, out_.shapes[group.group].exchange);
@@ -134,51 +137,73 @@ class Communicators {
     const GroupShape shape = shape_of(gpus, cluster_);
     const GroupCalls calls{group.all_reduces, own_routes_};
     const std::uint32_t patterns = patterns_of(out_.shapes[group.group], calls);
-    const RouteId first = add_group_routes(out_.network, gpus, shape, calls, cluster_);
+    const std::span<const std::uint32_t> of_node = out_.replicas.of_node;
+    const RouteId first = add_group_routes(out_.network, gpus, shape, calls, cluster_, of_node);
     for (std::uint32_t have = patterns_of(shape, calls); have < patterns; ++have) {
-      add_group_routes(out_.network, gpus, shape, {}, cluster_);
+      add_group_routes(out_.network, gpus, shape, {}, cluster_, of_node);
     }
     if (scales) of_all_alike(first);
     return add(participants, first, patterns);
   }
 
   void make_blocks(std::span<const JobGroup> groups, const SubGroup& kind) {
-    for (std::int64_t rank = 0; rank < ranks_.ranks(); rank += alike_) {
+    for (const std::int64_t rank : made_) {
       if (dims_.first_of_block(rank, kind) != rank) continue;
       for (const JobGroup& group : groups) {
-        for (const auto& members : dims_.groups_of_block(rank, std::get<SubGroup>(group.members)))
-          make_group(group, members);
+        const auto& own = std::get<SubGroup>(group.members);
+        if (group.carries == JobGroup::Carries::signals && own.size == 0 && kind.over.has(Dim::data)) {
+          make_signals(group, made_of_block(rank, own));
+          continue;
+        }
+        for (const std::int64_t first : dims_.first_members_of_block(rank, own)) {
+          if (out_.replicas.makes(dims_, first)) make_group(group, dims_.members_of(first, own));
+        }
       }
     }
   }
 
+  std::vector<std::int64_t> made_of_block(std::int64_t first, const SubGroup& kind) const {
+    std::vector<std::int64_t> made;
+    std::copy_if(made_.begin(), made_.end(), std::back_inserter(made),
+                 [&](std::int64_t rank) { return dims_.first_of_block(rank, kind) == first; });
+    return made;
+  }
+
+  void make_signals(const JobGroup& group, const std::vector<std::int64_t>& made) {
+    const CommunicatorId id = add(made.size(), out_.network.add_route({}, out_.shapes[group.group].hop), 1);
+    note(group, made.front());
+    for (const std::int64_t rank : made) assign(group, End::member, rank, id);
+  }
+
   void make_group(const JobGroup& group, const std::vector<std::int64_t>& members) {
-    std::vector<std::int64_t> made = members;
-    std::erase_if(made, [&](std::int64_t rank) { return rank % alike_ != 0; });
+    std::vector<std::int64_t> made;
+    std::copy_if(members.begin(), members.end(), std::back_inserter(made),
+                 [&](std::int64_t rank) { return is_made(rank); });
     if (made.empty()) return;  // an orbit's other group
-    const bool whole_orbits = made.size() * static_cast<std::size_t>(alike_) == members.size();
-    SIM_CHECK(group.carries == JobGroup::Carries::signals || made.size() == members.size() || whole_orbits,
+    if (group.carries == JobGroup::Carries::signals) return make_signals(group, made);
+    const auto orbits = static_cast<std::size_t>(
+        std::count_if(members.begin(), members.end(), [&](std::int64_t rank) { return rank % alike_ == 0; }));
+    const bool whole_orbits = orbits * static_cast<std::size_t>(alike_) == members.size();
+    SIM_CHECK(orbits == members.size() || whole_orbits,
               "the ranks of group {} that are made cannot stand for the others", group.group.name);
     CommunicatorId id{};
-    if (group.carries == JobGroup::Carries::signals)
-      id = add(made.size(), out_.network.add_route({}, out_.shapes[group.group].hop), 1);
-    else if (made.size() == 1 && members.size() > 1)
+    if (orbits == 1 && members.size() > 1)
       id = add(1, add_route_of_one(ranks_.gpus_of(members)), 1);
     else
-      id = add_collective(group, members, made.size());
+      id = add_collective(group, members, orbits == members.size(), made.size());
     note(group, members.front());
     for (const std::int64_t rank : made) assign(group, End::member, rank, id);
   }
 
   void make_pairs(std::span<const JobGroup> groups, const StagePairs& pairs) {
-    for (std::int64_t rank = 0; rank < ranks_.ranks(); rank += alike_) {
+    for (const std::int64_t rank : made_) {
       const std::int64_t stage = dims_.place(rank, Dim::pipeline);
       if (stage >= pairs.pairs) continue;
       const std::int64_t other = dims_.moved(rank, Dim::pipeline, second_stage(pairs, stage, dims_));
       for (const JobGroup& group : groups) {
         const CommunicatorId id = group.carries == JobGroup::Carries::messages
                                       ? add_message(group.upwards ? other : rank, group.upwards ? rank : other)
-                                      : add_collective(group, {rank, other}, 2);
+                                      : add_collective(group, {rank, other}, true, 2);
         note(group, rank);
         assign(group, end_of(group, true), rank, id);
         assign(group, end_of(group, false), other, id);
@@ -197,6 +222,7 @@ class Communicators {
   std::int64_t alike_;  // tensor ranks that one stands for
   calibration::CollectiveAlgorithms own_routes_;
   Groups& out_;
+  std::vector<std::int64_t> made_;  // ranks
   std::size_t most_slots_ = 0;
   std::vector<std::uint32_t> of_;                // by rank that is made, and slot
   std::vector<std::int64_t> kind_of_, in_step_;  // by communicator: as settle_rates() takes them
@@ -241,6 +267,20 @@ void place_among_experts(const GroupLayout& layout, std::int64_t rank, sim::Inst
   instance.load_place = static_cast<std::uint32_t>(place / experts.tensor % experts.expert);
 }
 
+/// Nothing is slower than it should be, and nothing is drawn.
+bool tells_nobody_apart(const Perturbation& perturbed) {
+  return perturbed.slow_gpus.empty() && perturbed.slow_nics.empty() && perturbed.jitter_sigma == 0 &&
+         perturbed.message_sigma == 0 && perturbed.routing.skew == 0;
+}
+
+/// Where few ranks may be alike, so that every communicator keeps one rate. A torus' rows of switches end where no
+/// stage does, so that the ways from stage to stage all differ.
+bool keeps_rates(const GroupInputs& inputs, const topology::Cluster& cluster) {
+  const topology::FabricSpec& fabric = cluster.fabric_spec();
+  return inputs.placement.kind != Placement::Kind::order || fabric.routes.ecmp_seed.has_value() ||
+         fabric.kind == &topology::fabrics::torus || cluster.gpus() != inputs.layout.dims.ranks();
+}
+
 /// The orbits of links where the ranks of a tensor group are alike: the group's GPUs are neighbours in a node, and
 /// nothing sets one apart. Empty otherwise.
 std::vector<std::int32_t> tensor_orbits(const GroupInputs& inputs, const topology::Cluster& cluster) {
@@ -249,12 +289,12 @@ std::vector<std::int32_t> tensor_orbits(const GroupInputs& inputs, const topolog
   const std::int64_t tensor = inputs.layout.dims.size(Dim::tensor);
   const bool neighbours = placement.kind == Placement::Kind::order && placement.order.front() == Dim::tensor &&
                           cluster.gpus_per_node() % tensor == 0;
-  const bool plain = perturbed.slow_gpus.empty() && perturbed.slow_nics.empty() && perturbed.jitter_sigma == 0 &&
-                     perturbed.message_sigma == 0 && perturbed.routing.skew == 0;
   // The turn maps groups of experts onto each other where they have whole tensor groups, or one rank of each.
   const ExpertLayout& experts = inputs.layout.experts;
   const bool cut_alike = experts.tensor == tensor || (experts.tensor == 1 && experts.expert % tensor == 0);
-  if (tensor == 1 || inputs.layout.tensor_in > 1 || !neighbours || !plain || (experts.any && !cut_alike)) return {};
+  if (tensor == 1 || inputs.layout.tensor_in > 1 || !neighbours || !tells_nobody_apart(perturbed) ||
+      (experts.any && !cut_alike))
+    return {};
   return cluster.link_orbits(tensor);
 }
 
@@ -274,10 +314,14 @@ std::shared_ptr<const Groups> make_groups(const GroupInputs& inputs, const topol
   out.list = comm_groups(inputs.layout);
   const auto orbits = folded_only ? tensor_orbits(inputs, cluster) : std::vector<std::int32_t>{};
   const std::int64_t alike = out.alike = orbits.empty() ? 1 : dims.size(Dim::tensor);
-  out.shapes = group_shapes(out.list, ranks, cluster, alike);
+  if (folded_only && tells_nobody_apart(perturbed) && !keeps_rates(inputs, cluster))
+    out.replicas = alike_replicas(inputs.layout, inputs.placement, out.list, cluster, alike);
+  out.shapes = group_shapes(out.list, ranks, cluster, alike, out.replicas);
 
-  out.network.capacity.reserve(cluster.links().size());
-  for (const auto& link : cluster.links()) out.network.add_link(link.capacity);
+  const std::vector<topology::LinkInfo>& links = cluster.links().rows();
+  std::vector<double>& capacity = out.network.capacity.rows();
+  capacity.resize(links.size());
+  std::transform(links.begin(), links.end(), capacity.begin(), [](const auto& link) { return link.capacity.value(); });
   slow_down_nics(perturbed, cluster, out.network);
 
   for (std::int64_t stage = 0; stage < dims.size(Dim::pipeline); ++stage) {
@@ -293,7 +337,11 @@ std::shared_ptr<const Groups> make_groups(const GroupInputs& inputs, const topol
   out.plan.loads = loads_of(perturbed.routing, inputs.layout.experts);
   std::vector<double> slowdown(static_cast<std::size_t>(cluster.gpus()), 1.0);  // the job may not fill it
   for (const auto& slow : perturbed.slow_gpus) slowdown[static_cast<std::size_t>(slow.gpu)] = slow.slowdown;
-  for (std::int64_t rank = 0; rank < ranks.ranks(); rank += alike) {
+  const std::vector<std::int64_t> made_here = made_ranks(dims, alike, out.replicas);
+  sim::Copies copies;
+  if (out.replicas.any()) copies = {{}, out.replicas.of_node, cluster.links_of_node()};
+  for (const std::int64_t rank : made_here) {
+    if (out.replicas.any()) copies.instances.push_back(out.replicas.copies_of(dims, rank));
     sim::Instance instance;
     instance.program = sim::ProgramId{static_cast<std::uint32_t>(dims.place(rank, Dim::pipeline))};
     instance.slowdown = slowdown[static_cast<std::size_t>(ranks.gpu_of(rank))];
@@ -301,18 +349,14 @@ std::shared_ptr<const Groups> make_groups(const GroupInputs& inputs, const topol
     if (out.plan.loads.any()) place_among_experts(inputs.layout, rank, instance);
     out.plan.add_instance(instance, communicators.of(rank));
   }
-  out.folded = sim::fold(out.plan, out.network);
-  // A torus' rows of switches end where no stage does, so that the ways from stage to stage all differ.
-  const topology::FabricSpec& fabric = cluster.fabric_spec();
-  const bool mixed = inputs.placement.kind != Placement::Kind::order || fabric.routes.ecmp_seed.has_value() ||
-                     fabric.kind == &topology::fabrics::torus || cluster.gpus() != ranks.ranks();
-  if (mixed && out.folded.representative.size() > most_sharing) {
+  out.folded = sim::fold(out.plan, out.network, copies);
+  if (keeps_rates(inputs, cluster) && out.folded.representative.size() > most_sharing) {
     communicators.settle();
     out.folded = sim::fold(out.plan, out.network);
     out.settled = true;
   }
   for (sim::InstanceId& rank : out.folded.representative)
-    rank = sim::InstanceId{sim::index(rank) * static_cast<std::uint32_t>(alike)};
+    rank = sim::InstanceId{static_cast<std::uint32_t>(made_here[sim::index(rank)])};
   for (std::uint32_t& size : out.folded.class_size) size *= static_cast<std::uint32_t>(alike);
   out.in_step = runs_in_step(perturbed, out);
   out.whole_passes.sure_rate = tensor_rate_limit(perturbed, out);

@@ -9,6 +9,7 @@
 #include "sim/network.h"
 #include "sim/plan.h"
 #include "topology/cluster.h"
+#include "workloads/compile/alike_replicas.h"
 #include "workloads/compile/group_shapes.h"
 #include "workloads/compile/pass_template.h"
 #include "workloads/compile/perturbation.h"
@@ -30,6 +31,7 @@ struct GroupInputs {
 struct Groups {
   std::vector<JobGroup> list;
   std::int64_t alike = 1;  // ranks of a tensor group that its first one stands for
+  AlikeReplicas replicas;  // of data parallelism, likewise
   GroupShapes shapes;
   std::vector<std::vector<GroupSlot>> slots;  // by stage: what its ranks have communicators for
   sim::Plan plan;                             // instance i is rank i; one program per stage, empty

@@ -1,6 +1,7 @@
 // Placements: mixed-radix order of the dimensions, a seeded permutation, or an explicit list.
 #include "workloads/compile/placement.h"
 
+#include <algorithm>
 #include <numeric>
 #include <utility>
 
@@ -21,6 +22,10 @@ std::uint64_t next_random(std::uint64_t& state) {
 
 RankMap::RankMap(const Dims& dims, const Placement& placement, std::int64_t gpus_per_node) : dims_(dims) {
   const std::int64_t n = ranks();
+  const bool by_number = placement.kind == Placement::Kind::order && placement.by != Placement::By::rail &&
+                         placement.node_order.empty() &&
+                         std::equal(placement.order.begin(), placement.order.end(), kDims.begin(), kDims.end());
+  if (by_number) return;
   gpu_.resize(static_cast<std::size_t>(n));
   std::iota(gpu_.begin(), gpu_.end(), 0);
   if (placement.kind == Placement::Kind::list) {

@@ -30,7 +30,7 @@ class RankMap {
   RankMap(const Dims& dims, const Placement& placement, std::int64_t gpus_per_node);
   const Dims& dims() const { return dims_; }
   std::int64_t ranks() const { return dims_.ranks(); }
-  std::int64_t gpu_of(std::int64_t rank) const { return gpu_[static_cast<std::size_t>(rank)]; }
+  std::int64_t gpu_of(std::int64_t rank) const { return gpu_.empty() ? rank : gpu_[static_cast<std::size_t>(rank)]; }
   std::vector<std::int64_t> gpus_of(std::span<const std::int64_t> ranks) const;
 
  private:
@@ -38,7 +38,7 @@ class RankMap {
   void arrange(const Placement& placement, std::int64_t gpus_per_node);
 
   Dims dims_;
-  std::vector<std::int64_t> gpu_;
+  std::vector<std::int64_t> gpu_;  // by rank; empty: its own number
 };
 
 }  // namespace orrery::workloads

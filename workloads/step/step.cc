@@ -322,7 +322,7 @@ void draw(const Parallelism& layout, const calibration::HostCosts& host,
 }
 
 void count_tiers(const RankMap& ranks, const topology::Cluster& cluster, const Groups& groups, StepReport& report) {
-  const ByTier bytes = bytes_by_tier(report.traffic, groups.list, ranks, cluster, groups.alike);
+  const ByTier bytes = bytes_by_tier(report.traffic, groups.list, ranks, cluster, groups.alike, groups.replicas);
   for (std::size_t t = 0; t < bytes.size(); ++t) {
     if (bytes[t] > 0) report.tier_bytes.push_back({static_cast<topology::Tier>(t), bytes[t]});
   }

@@ -31,6 +31,7 @@
 #include "sim/hash.h"
 #include "sim/real.h"
 #include "workloads/model/moe.h"
+#include "workloads/step/made_cluster.h"
 #include "workloads/step/step_plan.h"
 
 namespace orrery::workloads {
@@ -273,8 +274,7 @@ Number number_of(const GroupLayout& layout) {
 }  // namespace
 
 std::shared_ptr<const topology::Cluster> StepBound::cluster_of(const Site& site) {
-  return remember(clusters_, site, Number().with(site.gpus_per_node),
-                  [&] { return std::make_shared<const topology::Cluster>(workloads::cluster_of(site)); });
+  return remember(clusters_, site, Number().with(site.gpus_per_node), [&] { return made_cluster(site); });
 }
 
 const StepBound::Places& StepBound::places_of(const PlacesKey& key) {
@@ -283,7 +283,9 @@ const StepBound::Places& StepBound::places_of(const PlacesKey& key) {
     places.cluster = cluster_of(key.site);
     const RankMap ranks(key.layout.dims, key.placement, key.site.gpus_per_node);
     const std::int64_t alike = tensor_ranks_alike({key.layout, key.placement, {}}, *places.cluster);
-    places.shapes = group_shapes(comm_groups(key.layout), ranks, *places.cluster, alike);
+    const std::vector<JobGroup> groups = comm_groups(key.layout);
+    const AlikeReplicas replicas = alike_replicas(key.layout, key.placement, groups, *places.cluster, alike);
+    places.shapes = group_shapes(groups, ranks, *places.cluster, alike, replicas);
     places.tensor_rate = rate_across_nodes(places.shapes[CommGroup::tensor], *places.cluster);
     places.data_rate = rate_across_nodes(places.shapes[CommGroup::data], *places.cluster);
     return places;

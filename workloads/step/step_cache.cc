@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "workloads/compile/lone_replica.h"
+#include "workloads/step/made_cluster.h"
 
 namespace orrery::workloads {
 
@@ -27,8 +28,7 @@ std::shared_ptr<const Value> StepCache::remember(std::list<Known<Key, Value>>& k
 }
 
 std::shared_ptr<const topology::Cluster> StepCache::cluster_of(const Site& site) {
-  return remember(clusters_, site,
-                  [&] { return std::make_shared<const topology::Cluster>(workloads::cluster_of(site)); });
+  return remember(clusters_, site, [&] { return made_cluster(site); });
 }
 
 std::shared_ptr<const Groups> StepCache::groups_of(std::shared_ptr<const topology::Cluster> cluster,

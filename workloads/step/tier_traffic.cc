@@ -35,18 +35,24 @@ void add_ring(const std::vector<std::int64_t>& gpus, double times, const topolog
 }
 
 /// The messages of all rings and pairs of a group; none of one whose few bytes load no link.
-Shares shares_of(const JobGroup& group, const RankMap& ranks, const topology::Cluster& cluster, std::int64_t alike) {
+Shares shares_of(const JobGroup& group, const RankMap& ranks, const topology::Cluster& cluster, std::int64_t alike,
+                 const AlikeReplicas& replicas) {
   const Dims& dims = ranks.dims();
   Shares shares;
   if (group.carries == JobGroup::Carries::signals) return shares;
   const auto* kind = std::get_if<SubGroup>(&group.members);
   if (kind != nullptr && kind->over.has(Dim::tensor)) alike = 1;
-  const auto times = static_cast<double>(alike);
-  for (std::int64_t rank = 0; rank < dims.ranks(); rank += alike) {
+  const bool across = kind != nullptr && lies_across(dims, *kind, replicas);
+  for (const std::int64_t rank : made_ranks(dims, alike, replicas)) {
+    const auto times = static_cast<double>(alike * replicas.copies_of(dims, rank));
     if (kind != nullptr) {
       if (dims.first_of_block(rank, *kind) != rank) continue;
-      for (const auto& members : dims.groups_of_block(rank, *kind))
-        add_ring(ranks.gpus_of(members), times, cluster, shares);
+      // A group that takes part of all blocks of replicas stands for itself.
+      for (const std::int64_t member : dims.first_members_of_block(rank, *kind)) {
+        const std::int64_t copies = across ? 1 : replicas.copies_of(dims, member);
+        if (copies > 0)
+          add_ring(ranks.gpus_of(dims.members_of(member, *kind)), static_cast<double>(alike * copies), cluster, shares);
+      }
     } else {
       const auto& pairs = std::get<StagePairs>(group.members);
       const std::int64_t stage = dims.place(rank, Dim::pipeline);
@@ -61,7 +67,7 @@ Shares shares_of(const JobGroup& group, const RankMap& ranks, const topology::Cl
 }  // namespace
 
 ByTier bytes_by_tier(const std::vector<TrafficRow>& rows, const std::vector<JobGroup>& groups, const RankMap& ranks,
-                     const topology::Cluster& cluster, std::int64_t alike) {
+                     const topology::Cluster& cluster, std::int64_t alike, const AlikeReplicas& replicas) {
   std::vector<std::pair<const JobGroup*, Shares>> known;  // groups of different members
   ByTier bytes{};
   for (const TrafficRow& row : rows) {
@@ -70,7 +76,7 @@ ByTier bytes_by_tier(const std::vector<TrafficRow>& rows, const std::vector<JobG
       auto it = std::find_if(known.begin(), known.end(), [&](const auto& k) {
         return k.first->members == group->members && k.first->carries == group->carries;
       });
-      if (it == known.end()) it = known.insert(it, {group, shares_of(*group, ranks, cluster, alike)});
+      if (it == known.end()) it = known.insert(it, {group, shares_of(*group, ranks, cluster, alike, replicas)});
       shares = it->second;
     }
     double all = 0;

@@ -27,6 +27,6 @@ using ByTier = std::array<double, 6>;
 /// The rows' simulated bytes by the highest tier that each message crosses, every group laid out as a ring; adds up to
 /// the sum of the rows. `alike`: Groups::alike.
 ByTier bytes_by_tier(const std::vector<TrafficRow>& rows, const std::vector<JobGroup>& groups, const RankMap& ranks,
-                     const topology::Cluster& cluster, std::int64_t alike = 1);
+                     const topology::Cluster& cluster, std::int64_t alike = 1, const AlikeReplicas& replicas = {});
 
 }  // namespace orrery::workloads
