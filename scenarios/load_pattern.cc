@@ -12,6 +12,7 @@
 #include "scenarios/library.h"
 #include "scenarios/load.h"
 #include "scenarios/load_experts.h"
+#include "workloads/model/products.h"
 
 namespace orrery::scenarios {
 
@@ -456,24 +457,15 @@ void load_pattern(const Settings& section, Job& job) {
 namespace {
 
 void check_divided(const Settings& document, const Model::Block& block, const workloads::Parallelism& layout) {
-  const auto divides = [&](std::int64_t size, const char* what) {
-    if (size % layout.tensor == 0) return;
-    fail_at(document, "parallelism.tensor",
-            fmt::format("expected a divisor of the {} {} of a block, got {}", size, what, layout.tensor));
-  };
   if (block.attends && block.attention.sparse.compressed() && layout.tensor > 1)
     fail_at(document, "parallelism.tensor",
             fmt::format("got {} with attention to compressed keys, expected 1: no framework cuts it by heads",
                         layout.tensor));
-  if (block.attends) {
-    divides(block.attention.heads, "heads");
-    divides(block.attention.kv_heads, "heads of keys");
+  for (const workloads::TensorCut& cut : workloads::tensor_cuts(block)) {
+    if (cut.size % layout.tensor == 0) continue;
+    fail_at(document, "parallelism.tensor",
+            fmt::format("expected a divisor of the {} {} of a block, got {}", cut.size, cut.what, layout.tensor));
   }
-  if (block.channel == Channel::mlp) divides(block.mlp.hidden, "elements inside the MLP");
-  if (!block.state.any()) return;
-  divides(block.state.heads, "heads of the mixer");
-  divides(block.state.key_heads,
-          block.state.kind == ScanKind::mamba2 ? "groups of the mixer" : "key heads of the mixer");
 }
 
 }  // namespace

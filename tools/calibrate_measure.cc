@@ -364,8 +364,7 @@ std::vector<calibration::ModelKernels> shipped_models() {
   std::vector<calibration::ModelKernels> kernels;
   for (const std::int64_t tensor : {1, 8, 4, 2}) {
     for (const workloads::Model& model : models) {
-      if (model.attention.heads % tensor == 0 && model.mlp.hidden % tensor == 0)
-        kernels.push_back(workloads::measured_kernels(model, tensor));
+      if (workloads::can_be_cut(model, tensor)) kernels.push_back(workloads::measured_kernels(model, tensor));
     }
   }
   return kernels;

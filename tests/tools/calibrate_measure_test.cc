@@ -158,8 +158,10 @@ TEST_CASE("Ctrl-C keeps what is finished") {
   pid_t child = 0;
   REQUIRE(posix_spawn(&child, program.c_str(), &actions, nullptr, argv, environ) == 0);
   posix_spawn_file_actions_destroy(&actions);
-  while (!std::filesystem::exists(folder.file("p.csv")) || rows_of(folder.file("p.csv")).size() < 3)
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  const auto measured = [&] {
+    return std::filesystem::exists(folder.file("p.csv")) && rows_of(folder.file("p.csv")).size() > 2;
+  };
+  for (int look = 0; look < 60'000 && !measured(); ++look) std::this_thread::sleep_for(std::chrono::milliseconds(5));
   ::kill(child, SIGINT);
   int status = 0;
   ::waitpid(child, &status, 0);

@@ -103,7 +103,8 @@ TEST_CASE("hashed paths are priced seed by seed, and refused where nothing hashe
   const json one = place("1"), five = place("5");
   CHECK(five["seeds"] == 5);
   for (const json& row : five["placements"]) {
-    for (const json& job : row["placed"]) CHECK(job["worst_s"].get<double>() >= job["step_s"].get<double>());
+    for (const json& job : row["placed"])
+      CHECK(job["worst_s"].get<double>() >= job["step_s"].get<double>() * (1 - 1e-12));  // a mean, rounded
     // Jobs that stay below leaves of their own meet no hash.
     if (row["placement"] == "pack") CHECK(row["slowdown"].get<double>() == Approx(1));
     if (row["placement"] == "interleave") CHECK(row["slowdown"].get<double>() > 1);

@@ -6,14 +6,19 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iostream>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/paths.h"
+#include "tools/commands.h"
 
 extern char** environ;
 
@@ -57,26 +62,59 @@ struct Outcome {
   std::string out, err;
 };
 
-/// `stdout_file`: where standard output goes instead of being captured (as in "/dev/full").
-inline Outcome orrery(std::vector<std::string> arguments, const std::string& stdout_file = {}) {
-  const Folder folder;
-  const std::string out = stdout_file.empty() ? folder.file("out") : stdout_file, err = folder.file("err");
-  std::string program = tests::kProgram;
-  std::vector<char*> argv{program.data()};
-  for (std::string& argument : arguments) argv.push_back(argument.data());
-  argv.push_back(nullptr);
+/// Whether the program may run as a child of this process, which is the same code, without being loaded. Under
+/// sanitizers loading it takes ten times as long as most of what tests ask of it. Not what finds its plug-ins beside
+/// itself, or is loaded behind a library that fails.
+inline bool may_fork(const std::vector<std::string>& arguments) {
+#if defined(__SANITIZE_ADDRESS__)
+  return !arguments.empty() && arguments[0] != "calibrate" && std::getenv("LD_PRELOAD") == nullptr;
+#else
+  static_cast<void>(arguments);
+  return false;
+#endif
+}
+
+/// The program in a child of this process, with standard output and errors in files; 0 when there can be no child.
+inline pid_t fork_orrery(const std::vector<char*>& argv, const std::string& out, const std::string& err) {
+  std::fflush(nullptr);
+  std::cout.flush();
+  const pid_t child = ::fork();
+  if (child != 0) return child < 0 ? 0 : child;
+  for (const int number : {SIGINT, SIGTERM, SIGABRT, SIGSEGV, SIGFPE, SIGILL}) std::signal(number, SIG_DFL);
+  for (const auto& [file, descriptor] : {std::pair{&out, 1}, {&err, 2}}) {
+    const int opened = ::open(file->c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    ::dup2(opened, descriptor);
+    ::close(opened);
+  }
+  std::exit(tools::run_command_line(static_cast<int>(argv.size()) - 1, argv.data()));
+}
+
+inline pid_t exec_orrery(const std::vector<char*>& argv, const std::string& out, const std::string& err) {
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addopen(&actions, 1, out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
   posix_spawn_file_actions_addopen(&actions, 2, err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
   pid_t child = 0;
+  if (posix_spawn(&child, argv[0], &actions, nullptr, argv.data(), environ) != 0) child = 0;
+  posix_spawn_file_actions_destroy(&actions);
+  return child;
+}
+
+/// `stdout_file`: where standard output goes instead of being captured (as in "/dev/full").
+inline Outcome orrery(std::vector<std::string> arguments, const std::string& stdout_file = {}) {
+  const Folder folder;
+  const std::string out = stdout_file.empty() ? folder.file("out") : stdout_file, err = folder.file("err");
+  const bool forks = may_fork(arguments);
+  std::string program = tests::kProgram;
+  std::vector<char*> argv{program.data()};
+  for (std::string& argument : arguments) argv.push_back(argument.data());
+  argv.push_back(nullptr);
   Outcome outcome;
-  if (posix_spawn(&child, program.c_str(), &actions, nullptr, argv.data(), environ) == 0) {
+  if (const pid_t child = forks ? fork_orrery(argv, out, err) : exec_orrery(argv, out, err); child != 0) {
     int status = 0;
     ::waitpid(child, &status, 0);
     outcome.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   }
-  posix_spawn_file_actions_destroy(&actions);
   if (stdout_file.empty()) outcome.out = read_file(out);
   outcome.err = read_file(err);
   return outcome;

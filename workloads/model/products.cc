@@ -1,6 +1,8 @@
 // Products and attention as shapes. See products.h.
 #include "workloads/model/products.h"
 
+#include <algorithm>
+
 #include "workloads/model/moe.h"
 
 namespace orrery::workloads {
@@ -42,6 +44,30 @@ std::optional<calibration::Attention> fused_attention(const Layer& layer) {
     return attention;
   }
   return {};
+}
+
+std::vector<TensorCut> tensor_cuts(const Model::Block& block) {
+  std::vector<TensorCut> cuts;
+  if (block.attends) {
+    cuts.push_back({block.attention.heads, "heads"});
+    cuts.push_back({block.attention.kv_heads, "heads of keys"});
+  }
+  if (block.channel == Model::Block::Channel::mlp) cuts.push_back({block.mlp.hidden, "elements inside the MLP"});
+  if (block.state.any()) {
+    const bool groups = block.state.kind == calibration::ScanKind::mamba2;
+    cuts.push_back({block.state.heads, "heads of the mixer"});
+    cuts.push_back({block.state.key_heads, groups ? "groups of the mixer" : "key heads of the mixer"});
+  }
+  return cuts;
+}
+
+bool can_be_cut(const Model& model, std::int64_t tensor) {
+  if (!model.pattern.any()) return model.attention.heads % tensor == 0 && model.mlp.hidden % tensor == 0;
+  return std::all_of(model.pattern.kinds.begin(), model.pattern.kinds.end(), [&](const Model::Block& block) {
+    if (block.attends && block.attention.sparse.compressed() && tensor > 1) return false;
+    const std::vector<TensorCut> cuts = tensor_cuts(block);
+    return std::all_of(cuts.begin(), cuts.end(), [&](const TensorCut& cut) { return cut.size % tensor == 0; });
+  });
 }
 
 calibration::ModelKernels measured_kernels(const Model& model, std::int64_t tensor) {
