@@ -105,7 +105,7 @@ namespace {
 /// columns are looked up once and cells are not copied.
 class RowTable {
  public:
-  struct Column {
+  struct RowColumn {
     std::string name;
     std::size_t at = std::string::npos;  // npos: there is none
   };
@@ -130,17 +130,17 @@ class RowTable {
     return true;
   }
   /// Of two columns of one name the later one.
-  Column column(std::string name) const {
+  RowColumn column(std::string name) const {
     const auto found = std::find(head_.rbegin(), head_.rend(), name);
     const bool there = found != head_.rend();
     return {std::move(name), there ? static_cast<std::size_t>(head_.rend() - found) - 1 : std::string::npos};
   }
-  std::string_view text(const Column& column) const {
+  std::string_view text(const RowColumn& column) const {
     if (column.at >= cells().size()) throw broken(fmt::format("has no cell '{}'", column.name));
     return cells()[column.at];
   }
   /// An empty cell is 0: a row that was not simulated has no figures.
-  double number(const Column& column) const {
+  double number(const RowColumn& column) const {
     constexpr double kLargest = 1e18;   // of any figure, in its unit
     constexpr std::size_t kExact = 15;  // digits of a whole number that a double holds
     const std::string_view cell = text(column);
@@ -156,7 +156,7 @@ class RowTable {
       throw broken(fmt::format("got '{}' for {}", cell, column.name));
     return value;
   }
-  std::int64_t count(const Column& column) const { return static_cast<std::int64_t>(number(column)); }
+  std::int64_t count(const RowColumn& column) const { return static_cast<std::int64_t>(number(column)); }
   sim::UserError broken(const std::string& what) const {
     return sim::UserError({file_, number_, 0}, "", fmt::format("{}, expected a row of orrery validate --rows", what));
   }
@@ -176,8 +176,8 @@ class RowTable {
 
 std::vector<KnownRow> read_known_rows(const std::string& file) {
   RowTable table(file);
-  using Column = RowTable::Column;
-  const std::array<std::pair<Column, std::string Features::*>, 8> texts{
+  using RowColumn = RowTable::RowColumn;
+  const std::array<std::pair<RowColumn, std::string Features::*>, 8> texts{
       {{table.column("device"), &Features::device},
        {table.column("software"), &Features::software},
        {table.column("fabric"), &Features::fabric},
@@ -187,7 +187,7 @@ std::vector<KnownRow> read_known_rows(const std::string& file) {
        {table.column("attention"), &Features::attention},
        {table.column("precision"), &Features::precision}}};
   using Sizes = Features::Sizes;
-  const std::array<std::pair<Column, std::int64_t Sizes::*>, 10> sizes{
+  const std::array<std::pair<RowColumn, std::int64_t Sizes::*>, 10> sizes{
       {{table.column("pipeline"), &Sizes::pipeline},
        {table.column("virtual_pipeline"), &Sizes::virtual_pipeline},
        {table.column("data"), &Sizes::data},
@@ -198,16 +198,16 @@ std::vector<KnownRow> read_known_rows(const std::string& file) {
        {table.column("micro_batch"), &Sizes::micro_batch},
        {table.column("seq"), &Sizes::seq},
        {table.column("tensor"), &Sizes::tensor}}};
-  std::vector<std::pair<Column, std::size_t>> exposed;
+  std::vector<std::pair<RowColumn, std::size_t>> exposed;
   for (std::size_t c = 0; c < workloads::kCategories; ++c) {
-    const Column column = table.column(std::string(workloads::name_of(static_cast<workloads::Category>(c))) + "_s");
+    const RowColumn column = table.column(std::string(workloads::name_of(static_cast<workloads::Category>(c))) + "_s");
     if (column.name != "host_s" || column.at != std::string::npos) exposed.emplace_back(column, c);
   }
-  const Column work = table.column("work");  // tables of earlier versions have none
-  const Column gpus = table.column("gpus"), fitted = table.column("fitted");
-  const Column list = table.column("list"), id = table.column("id");
-  const Column metric = table.column("metric"), measured = table.column("measured");
-  const Column predicted = table.column("predicted");
+  const RowColumn work = table.column("work");  // tables of earlier versions have none
+  const RowColumn gpus = table.column("gpus"), fitted = table.column("fitted");
+  const RowColumn list = table.column("list"), id = table.column("id");
+  const RowColumn metric = table.column("metric"), measured = table.column("measured");
+  const RowColumn predicted = table.column("predicted");
   std::vector<KnownRow> known;
   while (table.next()) {
     Features f;

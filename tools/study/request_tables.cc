@@ -29,7 +29,7 @@ NamedRun run_of(const std::string& file) {
   if (!stem.ends_with(kEnd) || dash == std::string::npos || dash + kEnd.size() >= stem.size())
     throw sim::UserError(fmt::format(
         "{}: says not what it was measured on, expected a name such as rtx4090-llama3.1-8b-requests.csv", file));
-  stem.resize(stem.size() - kEnd.size());
+  stem = stem.substr(0, stem.size() - kEnd.size());
   NamedRun run;
   if (const std::size_t tp = stem.rfind("-tp"); tp != std::string::npos && tp > dash) {
     const char *begin = stem.data() + tp + 3, *end = stem.data() + stem.size();
