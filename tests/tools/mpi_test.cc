@@ -97,7 +97,7 @@ TEST_CASE("a sweep on three ranks is that of one process") {
   CHECK(read_file(three) == read_file(one));
 }
 
-TEST_CASE("a search on three ranks finds what one process finds") {
+TEST_CASE("a search on three ranks finds what one process finds", "[full-size]") {
   const Folder folder;
   const std::string scenario = scenario_in(folder), one = folder.file("one.json"), three = folder.file("three.json");
   REQUIRE(tests::orrery({"search", scenario, "--top", "5", "--json", one}).status == 0);
@@ -106,7 +106,7 @@ TEST_CASE("a search on three ranks finds what one process finds") {
   for (std::size_t i = 0; i < 5; ++i) CHECK(a["rows"][i]["set"] == b["rows"][i]["set"]);
 }
 
-TEST_CASE("a killed rank ends the job, as mpirun does, and --resume completes the same table") {
+TEST_CASE("a killed rank ends the job, as mpirun does, and --resume completes the same table", "[full-size]") {
   const Folder folder;
   const std::string scenario = scenario_in(folder), file = folder.file("t.csv"), whole = folder.file("whole.csv");
   std::vector<std::string> sweep = long_sweep(scenario);
@@ -129,7 +129,7 @@ TEST_CASE("a killed rank ends the job, as mpirun does, and --resume completes th
   CHECK(read_file(file) == read_file(whole));
 }
 
-TEST_CASE("where mpirun lets the others live, rank 0 does a killed rank's points") {
+TEST_CASE("where mpirun lets the others live, rank 0 does a killed rank's points", "[full-size]") {
   const Folder folder;
   const std::string scenario = scenario_in(folder), file = folder.file("t.csv"), whole = folder.file("whole.csv");
   std::vector<std::string> sweep = long_sweep(scenario);
