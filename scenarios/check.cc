@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "scenarios/load.h"
-#include "scenarios/load_experts.h"
 #include "scenarios/load_encoder.h"
+#include "scenarios/load_experts.h"
 #include "scenarios/load_pattern.h"
 #include "workloads/step/made_cluster.h"
 #include "workloads/step/step.h"

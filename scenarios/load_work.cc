@@ -7,8 +7,8 @@
 
 #include "scenarios/library.h"
 #include "scenarios/load.h"
-#include "scenarios/load_experts.h"
 #include "scenarios/load_encoder.h"
+#include "scenarios/load_experts.h"
 #include "scenarios/load_pattern.h"
 #include "scenarios/load_recommender.h"
 #include "scenarios/scenario.h"
