@@ -179,7 +179,8 @@ void take_measured(ServingRow& out, const TableFile& t, std::size_t row, const c
 void set_apart(ServedCell& c, const TableFile& t, std::size_t row) {
   std::int64_t gpus = 0;
   for (const auto& [role, prefix] : {std::pair<const char*, std::string>("prefill", "p_"), {"decode", "d_"}}) {
-    const auto of = [&](const char* column) { return whole_at(t, row, (prefix + column).c_str(), 1); };
+    const std::string& of_role = prefix;  // clang takes no binding into a lambda
+    const auto of = [&](const char* column) { return whole_at(t, row, (of_role + column).c_str(), 1); };
     if (t.text(row, prefix + "workers").empty())
       throw sim::UserError("how many workers compute prompts, and how many write answers, is not stated");
     gpus += of("workers") * of("tp") * of("pp") * of("attention_dp");
