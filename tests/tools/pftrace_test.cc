@@ -185,7 +185,7 @@ class Importer {
 
 }  // namespace
 
-TEST_CASE("a trace in Perfetto's form says what the same trace in Chrome's form says") {
+TEST_CASE("a trace in Perfetto's form says what the same trace in Chrome's form says", "[full-size]") {
   for (const workloads::Schedule* schedule : workloads::kSchedules) {
     INFO(schedule->name);
     const workloads::Job job = tests::small_job(tests::sets_for(*schedule));

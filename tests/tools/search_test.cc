@@ -34,7 +34,8 @@ std::string write_few(const Folder& folder) {
 
 }  // namespace
 
-TEST_CASE("the best layouts are those of the exhaustive search, for every objective, on any number of threads") {
+TEST_CASE("the best layouts are those of the exhaustive search, for every objective, on any number of threads",
+          "[full-size]") {
   const Folder folder;
   const std::string scenario = write_few(folder);
   for (const std::string& objective : tools::objective_names()) {

@@ -73,7 +73,7 @@ TEST_CASE("days of a training follow from the published step") {
   }
 }
 
-TEST_CASE("every table that ships is complete: it runs, and no row is refused") {
+TEST_CASE("every table that ships is complete: it runs, and no row is refused", "[full-size]") {
   for (const std::string& name : scenarios::shipped("tables")) {
     const sim::Settings document =
         scenarios::read_yaml(scenarios::data_directory() + "/scenarios/reproduce/" + name + ".yaml");

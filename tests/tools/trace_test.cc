@@ -101,7 +101,7 @@ TEST_CASE("ranks are named by the coordinates that the job has") {
         std::vector<std::string>{"rank 15: stage 1, data 3, tensor 1, stands for 2 ranks"});
 }
 
-TEST_CASE("every rank's transfers join those of its peers, in every kind of parallelism") {
+TEST_CASE("every rank's transfers join those of its peers, in every kind of parallelism", "[full-size]") {
   struct Case {
     std::vector<std::string> sets;
     std::int64_t ranks;
