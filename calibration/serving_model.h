@@ -100,7 +100,7 @@ struct SparseBlock {
   double sequences = 1, fresh = 1, cached = 0;
   double heads = 1, all_heads = 1, kv_heads = 1;  // of this rank; of the model
   double kv_bytes = 2;
-  bool computes_fp8 = false;  // attention's products, too
+  DataType computed = DataType::bf16;  // that attention multiplies
   double hidden = 1, q_rank = 0, kv_rank = 0, nope = 0, rope = 0, value = 128, out_groups = 1, out_rank = 0;
   double index_heads = 0, index_dim = 128;   // 0: what another layer chose
   double chosen = 0, ratio = 0, window = 0;  // keys; 0: all. Tokens to a key. Tokens beside

@@ -164,7 +164,7 @@ Asked asked(const SparseBlock& s) {
                            : s.kind == SparseBlock::Kind::hca                     ? 3
                                                                                   : 4;
   const std::size_t weights = s.type == WeightType::bf16 ? 0 : s.type == WeightType::fp8_block ? 1 : 2;
-  const std::size_t computed = s.kv_bytes >= 2 ? 0 : s.computes_fp8 ? 2 : 1;
+  const std::size_t computed = s.kv_bytes >= 2 ? 0 : s.computed == DataType::fp8 ? 2 : 1;
   return {s.decode ? kFirstSparse : kFirstSparse + 1,
           9 * kind + 3 * computed + weights,
           {s.sequences, s.fresh, s.cached + s.fresh, s.heads, rows * seen, index, rows * chosen, width, read, projected,

@@ -183,7 +183,7 @@ void read_sparse_block(const TableLine& line, ServingSamples& out) {
   block->cached = block->decode ? real(line.count("kv_tokens")) - 1 : zero_or_more(line, "cached_tokens");
   block->heads = real(line.count("heads"));
   block->kv_bytes = line.text("kv_dtype").starts_with("fp8") ? 1 : 2;
-  block->computes_fp8 = line.text("dtype").starts_with("fp8");
+  if (line.text("dtype").starts_with("fp8")) block->computed = DataType::fp8;
   add(line, out, asked(*block), engine_of(line), measured_seconds(line));
 }
 
