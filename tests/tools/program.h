@@ -64,10 +64,11 @@ struct Outcome {
 
 /// Whether the program may run as a child of this process, which is the same code, without being loaded. Under
 /// sanitizers loading it takes ten times as long as most of what tests ask of it. Not what finds its plug-ins beside
-/// itself, or is loaded behind a library that fails.
+/// itself, is loaded behind a library that fails, or has another home than this process has read files from.
 inline bool may_fork(const std::vector<std::string>& arguments) {
 #if defined(__SANITIZE_ADDRESS__)
-  return !arguments.empty() && arguments[0] != "calibrate" && std::getenv("LD_PRELOAD") == nullptr;
+  return !arguments.empty() && arguments[0] != "calibrate" && std::getenv("LD_PRELOAD") == nullptr &&
+         std::getenv("ORRERY_HOME") == nullptr;
 #else
   static_cast<void>(arguments);
   return false;
