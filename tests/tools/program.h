@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "tests/paths.h"
-#include "tools/commands.h"
+#include "tests/tools/small_parent.h"
 
 extern char** environ;
 
@@ -62,7 +62,7 @@ struct Outcome {
   std::string out, err;
 };
 
-/// Whether the program may run as a child of this process, which is the same code, without being loaded. Under
+/// Whether the program may run as a child of a test's process, which is the same code, without being loaded. Under
 /// sanitizers loading it takes ten times as long as most of what tests ask of it. Not what finds its plug-ins beside
 /// itself, is loaded behind a library that fails, or has another home than this process has read files from.
 inline bool may_fork(const std::vector<std::string>& arguments) {
@@ -75,47 +75,31 @@ inline bool may_fork(const std::vector<std::string>& arguments) {
 #endif
 }
 
-/// The program in a child of this process, with standard output and errors in files; 0 when there can be no child.
-inline pid_t fork_orrery(const std::vector<char*>& argv, const std::string& out, const std::string& err) {
-  std::fflush(nullptr);
-  std::cout.flush();
-  const pid_t child = ::fork();
-  if (child != 0) return child < 0 ? 0 : child;
-  for (const int number : {SIGINT, SIGTERM, SIGABRT, SIGSEGV, SIGFPE, SIGILL}) std::signal(number, SIG_DFL);
-  for (const auto& [file, descriptor] : {std::pair{&out, 1}, {&err, 2}}) {
-    const int opened = ::open(file->c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    ::dup2(opened, descriptor);
-    ::close(opened);
-  }
-  std::exit(tools::run_command_line(static_cast<int>(argv.size()) - 1, argv.data()));
-}
-
-inline pid_t exec_orrery(const std::vector<char*>& argv, const std::string& out, const std::string& err) {
+/// The status of the program, run by itself, as waitpid gives it; -1 when it cannot be started.
+inline int exec_orrery(std::vector<std::string> arguments, const std::string& out, const std::string& err) {
+  std::string program = tests::kProgram;
+  std::vector<char*> argv{program.data()};
+  for (std::string& argument : arguments) argv.push_back(argument.data());
+  argv.push_back(nullptr);
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addopen(&actions, 1, out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
   posix_spawn_file_actions_addopen(&actions, 2, err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
   pid_t child = 0;
-  if (posix_spawn(&child, argv[0], &actions, nullptr, argv.data(), environ) != 0) child = 0;
+  int status = -1;
+  if (posix_spawn(&child, argv[0], &actions, nullptr, argv.data(), environ) == 0) ::waitpid(child, &status, 0);
   posix_spawn_file_actions_destroy(&actions);
-  return child;
+  return status;
 }
 
 /// `stdout_file`: where standard output goes instead of being captured (as in "/dev/full").
-inline Outcome orrery(std::vector<std::string> arguments, const std::string& stdout_file = {}) {
+inline Outcome orrery(const std::vector<std::string>& arguments, const std::string& stdout_file = {}) {
   const Folder folder;
   const std::string out = stdout_file.empty() ? folder.file("out") : stdout_file, err = folder.file("err");
-  const bool forks = may_fork(arguments);
-  std::string program = tests::kProgram;
-  std::vector<char*> argv{program.data()};
-  for (std::string& argument : arguments) argv.push_back(argument.data());
-  argv.push_back(nullptr);
+  const int status =
+      may_fork(arguments) ? SmallParent::get().run({arguments, out, err}) : exec_orrery(arguments, out, err);
   Outcome outcome;
-  if (const pid_t child = forks ? fork_orrery(argv, out, err) : exec_orrery(argv, out, err); child != 0) {
-    int status = 0;
-    ::waitpid(child, &status, 0);
-    outcome.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  }
+  if (status != -1) outcome.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   if (stdout_file.empty()) outcome.out = read_file(out);
   outcome.err = read_file(err);
   return outcome;
