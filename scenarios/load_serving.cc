@@ -8,6 +8,7 @@
 #include "scenarios/schema.h"
 #include "scenarios/schema_serving.h"
 #include "scenarios/serving.h"
+#include "sim/long_time.h"
 
 namespace orrery::scenarios {
 
@@ -169,11 +170,99 @@ void load_transfer(const Settings& section, ServingScenario& s) {
   }
 }
 
+/// Tiers of the cache below the GPUs.
+void load_tiers(const Settings& pool, ServedPool& p) {
+  constexpr std::size_t kMost = 8;
+  const Settings *list = given(&pool, "cache_tiers"), *write = given(&pool, "tier_write");
+  if (list == nullptr) {
+    if (write != nullptr) write->fail("is of tiers below the cache, expected cache_tiers beside it");
+    return;
+  }
+  if (!list->is_sequence() || list->items().empty() || list->items().size() > kMost)
+    list->expected(fmt::format("a list of 1 to {} tiers, as in [{{capacity: 400 GB, read_rate: 100 GB/s}}]", kMost));
+  if (!p.prefix_caching) list->fail("holds beginnings of prompts, expected prefix_caching: true");
+  for (const Settings& item : list->items()) {
+    if (!item.is_mapping()) item.expected("a tier, as in {name: host, capacity: 400 GB, read_rate: 100 GB/s}");
+    ServedPool::Tier tier;
+    tier.name = text(&item, "name", fmt::format("tier {}", p.tiers.size() + 1));
+    tier.bytes = static_cast<double>(required(item, "capacity").as_bytes().value());
+    tier.rate = required(item, "read_rate").as_bandwidth().value();
+    tier.latency_s = sim::to_seconds(item.get_duration("latency", sim::Duration{}));
+    p.tiers.push_back(tier);
+  }
+  if (write != nullptr && write->as_choice({"on_eviction", "through"}) == "through")
+    p.tier_write = serving::TierWrite::through;
+}
+
+serving::Time time_of(const Settings& section, const char* key, double fallback_s) {
+  const Settings* value = given(&section, key);
+  return static_cast<serving::Time>(1e12 * (value != nullptr ? sim::as_long_time(*value) : fallback_s));
+}
+
+void load_autoscale(const Settings& section, ServingScenario& s) {
+  const Settings* scale = given(&section, "autoscale");
+  if (scale == nullptr) return;
+  if (!scale->is_mapping()) scale->expected("a mapping, as in {target: 32, most: 8, start_up: 2 min}");
+  if (s.answers) scale->fail("is of two pools, expected one of role both: pools apart keep their sizes here");
+  serving::Autoscale& a = s.autoscale.emplace();
+  const std::string by = scale->get_choice("by", "under_way", {"under_way", "waiting", "cache"});
+  for (const auto b : {serving::ScaleBy::under_way, serving::ScaleBy::waiting, serving::ScaleBy::cache})
+    if (name_of(b) == by) a.by = b;
+  a.target = required(*scale, "target").as_number(0.001, 1e6);
+  if (a.by == serving::ScaleBy::cache && a.target > 1)
+    fail_at(*scale, "target", fmt::format("got {:g}, expected a share of the cache, at most 1", a.target));
+  const std::int64_t room = s.machine.gpus / s.replica.layout.gpus();
+  a.least = integer(scale, "least", 1);
+  a.most = integer(scale, "most", room);
+  if (a.most > room) fail_at(*scale, "most", fmt::format("got {}, but the cluster has GPUs for {}", a.most, room));
+  if (a.least > a.most)
+    fail_at(*scale, "least", fmt::format("got {}, expected at most the {} of most", a.least, a.most));
+  a.tolerance = number(scale, "tolerance", 0.1);
+  a.every = time_of(*scale, "every", 15);
+  a.lag = time_of(*scale, "lag", 30);
+  required(*scale, "start_up");
+  a.start = time_of(*scale, "start_up", 0);
+  a.hold = time_of(*scale, "hold", 300);
+  const Settings* pools = given(&section, "pools");
+  if (pools == nullptr || given(&pools->items()[0], "replicas") == nullptr) {
+    s.replicas = a.least;
+    s.assumptions.push_back(fmt::format("The fleet begins with the fewest replicas, {}.", s.replicas));
+  }
+  if (s.replicas < a.least || s.replicas > a.most)
+    scale->fail(fmt::format("begins with {} replicas, expected {} to {} of them", s.replicas, a.least, a.most));
+  s.most_replicas = a.most;
+}
+
+void load_failures(const Settings& section, ServingScenario& s) {
+  const Settings* failures = given(&section, "failures");
+  if (failures == nullptr) return;
+  if (!failures->is_mapping()) failures->expected("a mapping, as in {at: 2 min, restart: 3 min}");
+  if (s.answers) failures->fail("are of two pools, expected one of role both: pools apart do not fail here");
+  serving::Failures& f = s.failures.emplace();
+  const Settings *mean = given(failures, "mean_time"), *at = given(failures, "at");
+  if ((mean != nullptr) == (at != nullptr)) failures->fail("expected exactly one of mean_time and at");
+  if (at == nullptr && given(failures, "replicas") != nullptr)
+    failures->at("replicas").fail("is of failures at a time that is given, expected no such key beside mean_time");
+  f.mean_s = mean != nullptr ? sim::as_long_time(*mean) : 0;
+  f.at = time_of(*failures, "at", 0);
+  f.replicas = integer(failures, "replicas", 1);
+  if (at != nullptr && f.replicas > s.replicas)
+    fail_at(*failures, "replicas", fmt::format("got {}, expected at most the fleet's {}", f.replicas, s.replicas));
+  f.noticed = time_of(*failures, "noticed", 30);
+  required(*failures, "restart");
+  f.restart = time_of(*failures, "restart", 0);
+  const std::string requests = failures->get_choice("requests", "migrate", {"migrate", "again", "lost"});
+  for (const auto what : {serving::AtFailure::migrate, serving::AtFailure::again, serving::AtFailure::lost})
+    if (name_of(what) == requests) f.requests = what;
+  f.seed = static_cast<std::uint64_t>(integer(failures, "seed", 1));
+}
+
 void load_one_pool(const Settings& pool, ServingScenario& s, ServedPool& p, bool apart) {
   if (!pool.is_mapping()) pool.expected("a pool: a mapping of keys");
   load_pool_layout(pool, s, p, apart);
   load_limits(pool, s, p);
   load_speculation(pool, p);
+  load_tiers(pool, p);
   if (const Settings* slow = given(&pool, "slow"); slow != nullptr) {
     if (!slow->is_mapping()) slow->expected("a mapping, as in {replicas: 1, factor: 1.5}");
     p.slow = integer(slow, "replicas", 1);
@@ -219,7 +308,7 @@ void load_pools(const Settings& section, ServingScenario& s) {
   if (used > s.machine.gpus)
     pools->items()[1].fail(
         fmt::format("makes {} GPUs with the other pool, but the cluster has {}", used, s.machine.gpus));
-  if (used < s.machine.gpus)
+  if (used < s.machine.gpus && given(&section, "autoscale") == nullptr)
     s.assumptions.push_back(
         fmt::format("{} of the cluster's {} GPUs serve nobody.", s.machine.gpus - used, s.machine.gpus));
 }
@@ -228,12 +317,16 @@ void load_pool(const Settings& document, ServingScenario& s) {
   const Settings& section = document.at("serving");
   if (!section.is_mapping()) section.expected("a mapping, as in {pools: [{parallelism: {tensor: 4}}]}");
   load_pools(section, s);
+  load_autoscale(section, s);
+  load_failures(section, s);
   load_transfer(section, s);
   const std::string router =
       section.get_choice("router", "round_robin", {"round_robin", "least_loaded", "prefix_aware"});
   for (const auto r : {serving::Router::round_robin, serving::Router::least_loaded, serving::Router::prefix_aware}) {
     if (name_of(r) == router) s.router = r;
   }
+  if (s.answers && !s.answers->tiers.empty())
+    section.at("pools").fail("has cache_tiers where answers are written, expected them where prompts are computed");
   if (const Settings* slo = given(&section, "slo"); slo != nullptr) {
     s.slo.ttft_s = sim::to_seconds(slo->get_duration("ttft", sim::Duration{}));
     s.slo.tpot_s = sim::to_seconds(slo->get_duration("tpot", sim::Duration{}));
@@ -288,9 +381,27 @@ double rate_of(const Settings& value) {
 
 /// Requests that an open loop comes to.
 void check_count(const Settings& traffic, const serving::Traffic& t) {
-  const double expected = t.requests > 0 ? static_cast<double>(t.requests) : t.rate * t.duration;
+  double level = t.levels.empty() ? 1 : 0;
+  for (const double one : t.levels) level += one / static_cast<double>(t.levels.size());
+  const double expected = t.requests > 0 ? static_cast<double>(t.requests) : level * t.rate * t.duration;
   if (expected > 0.9 * static_cast<double>(serving::kMostRequests))
     traffic.fail(fmt::format("comes to {:.3g} requests, expected at most {}", expected, serving::kMostRequests));
+}
+
+/// A load that rises and falls.
+void load_levels(const Settings& section, serving::Traffic& traffic) {
+  constexpr std::size_t kMost = 100'000;
+  const Settings* levels = given(&section, "levels");
+  if (levels == nullptr) return;
+  if (!levels->is_sequence() || levels->items().empty() || levels->items().size() > kMost)
+    levels->expected("a list of numbers, as in [0.5, 1, 2, 1]");
+  if (traffic.duration == 0) levels->fail("are parts of the duration, expected duration beside them");
+  double sum = 0;
+  for (const Settings& level : levels->items()) {
+    traffic.levels.push_back(level.as_number(0, 1000));
+    sum += traffic.levels.back();
+  }
+  if (!(sum > 0)) levels->fail("are all 0, expected one above");
 }
 
 void load_traffic(const Settings& document, ServingScenario& s) {
@@ -304,7 +415,7 @@ void load_traffic(const Settings& document, ServingScenario& s) {
   const Settings* requests = given(&section, "requests");
   if (trace != nullptr) {
     for (const char* key :
-         {"input", "output", "prefix", "arrivals", "burstiness", "duration", "warmup", "length_ratio"})
+         {"input", "output", "prefix", "arrivals", "burstiness", "duration", "levels", "warmup", "length_ratio"})
       if (const Settings* other = given(&section, key); other != nullptr)
         other->fail("is the trace's to say, expected no such key beside trace");
     const std::filesystem::path file(trace->text());
@@ -326,9 +437,11 @@ void load_traffic(const Settings& document, ServingScenario& s) {
   }
   traffic.warm_up = integer(&section, "warmup", 0);
   if (concurrency != nullptr) {
-    for (const char* key : {"arrivals", "burstiness", "duration"})
+    for (const char* key : {"arrivals", "burstiness", "duration", "levels"})
       if (const Settings* other = given(&section, key); other != nullptr)
         other->fail("is of an open loop, expected no such key beside concurrency");
+    if (s.autoscale || s.failures)
+      concurrency->fail("deals out a fixed share to each replica, expected rate or trace where a fleet changes");
     traffic.concurrency = concurrency->as_int();
     traffic.requests = requests != nullptr ? requests->as_int() : 10 * traffic.concurrency;
     if (requests == nullptr)
@@ -348,6 +461,7 @@ void load_traffic(const Settings& document, ServingScenario& s) {
   traffic.burstiness = number(&section, "burstiness", 1);
   traffic.duration = sim::to_seconds(section.get_duration("duration", sim::Duration{}));
   if (requests != nullptr) traffic.requests = requests->as_int() + traffic.warm_up;
+  load_levels(section, traffic);
   if (traffic.duration == 0 && requests == nullptr)
     section.fail("says not how long requests come, expected duration or requests");
   check_count(section, traffic);
@@ -442,6 +556,9 @@ ServingScenario load_serving(const Settings& document) {
   load_power(document, job);
   s.machine = job.machine;
   s.power = job.power;
+  if (s.power.cap_w > 0)
+    s.assumptions.emplace_back(
+        "power.cap moves no times where a model is served: its iterations wait for memory most of all.");
   s.replica.model = job.model;
   s.replica.gpus_per_node = job.machine.gpus_per_node;
   if (const topology::FabricSpec& fabric = job.machine.fabric; job.machine.gpus > job.machine.gpus_per_node) {

@@ -36,7 +36,14 @@ struct ServedPool {
   const serving::Batching* batching = nullptr;
   std::int64_t slow = 0;  // of its replicas, which take slow_factor times as long
   double slow_factor = 1;
-  std::int64_t gpus() const { return replicas * replica.layout.gpus(); }
+  struct Tier {
+    std::string name;
+    double bytes = 0, rate = 0, latency_s = 0;  // of a replica
+  };
+  std::vector<Tier> tiers;  // of the cache below its GPUs, the nearest first
+  serving::TierWrite tier_write = serving::TierWrite::on_eviction;
+  std::int64_t most_replicas = 0;  // that it may grow to; 0: as many as it has
+  std::int64_t gpus() const { return std::max(replicas, most_replicas) * replica.layout.gpus(); }
 };
 
 /// Its own pool computes prompts, and writes answers where no other does.
@@ -52,6 +59,8 @@ struct ServingScenario : ServedPool {
   } transfer;
   std::int64_t all_gpus() const { return gpus() + (answers ? answers->gpus() : 0); }
   serving::Router router = serving::Router::round_robin;
+  std::optional<serving::Autoscale> autoscale;
+  std::optional<serving::Failures> failures;
   Slo slo;
   double price_per_gpu_hour_usd = 0;
   std::string trace_file;                     // empty: by `traffic`

@@ -8,6 +8,7 @@
 #include "tools/commands.h"
 #include "tools/explain/advice.h"
 #include "tools/explain/advice_text.h"
+#include "tools/explain/served_advice.h"
 #include "tools/parallel.h"
 #include "tools/question.h"
 #include "tools/report/output.h"
@@ -25,6 +26,14 @@ struct AdviseFlags {
   unsigned jobs = 0;
 };
 
+int run_served(const AdviseFlags& options, const sim::Settings& document) {
+  const ServedAdvice advice = advise_served(document, options.jobs > 0 ? options.jobs : default_jobs());
+  if (!options.json.empty())
+    write_output(options.json, [&](std::ostream& out) { write_json(out, served_advice_json(advice)); });
+  if (options.json != "-") write_served_advice(std::cout, advice, options.scenario, options.top);
+  return kDone;
+}
+
 int run(AdviseFlags& options) {
   check_writable(options.json);
   std::vector<std::string> assumed;
@@ -36,6 +45,7 @@ int run(AdviseFlags& options) {
     options.scenario = options.first.out;  // which the commands then name
   }
   const InterruptGuard guard;
+  if (document.is_mapping() && document.find("serving") != nullptr) return run_served(options, document);
   AdviceOptions asked;
   asked.top = options.top;
   asked.pairs = options.pairs;

@@ -118,6 +118,7 @@ TEST_CASE("every key of serving and traffic moves what comes out", "[serving]") 
                                   {"traffic.rate=21/s"},
                                   {"traffic.arrivals=constant"},
                                   {"traffic.duration=5 s"},
+                                  {"traffic.levels=[0.5, 1.5]"},
                                   {"traffic.requests=7"},
                                   {"traffic.warmup=3"},
                                   {"traffic.input=200"},
@@ -163,6 +164,12 @@ TEST_CASE("every key of serving and traffic moves what comes out", "[serving]") 
                           "serving.kv_transfer", "serving.kv_transfer.mode", "serving.kv_transfer.latency",
                           "serving.kv_transfer.first_token", "serving.pools[].speculative.method"})
     walked.insert(key);
+  // Fleets that change and tiers (elastic_test.cc): each is read into a value of its own.
+  for (const scenarios::Key& key : scenarios::schema()) {
+    if (key.path.starts_with("serving.autoscale") || key.path.starts_with("serving.failures") ||
+        key.path.starts_with("serving.pools[].cache_tiers") || key.path == "serving.pools[].tier_write")
+      walked.insert(key.path);
+  }
   // Read elsewhere: a trace's file by tools, roles below.
   for (const char* key :
        {"traffic.trace", "traffic.time_scale", "traffic.burstiness", "traffic.prefix", "serving.pools[].role"})
@@ -174,6 +181,49 @@ TEST_CASE("every key of serving and traffic moves what comes out", "[serving]") 
     INFO(key.path);
     if (here) CHECK(walked.contains(key.path));
   }
+}
+
+TEST_CASE("every key of fleets that change and of tiers is a value of its own", "[serving]") {
+  const auto read = [](const std::vector<std::string>& sets) {
+    sim::Settings document = scenarios::parse_yaml(std::string(kBase) + kOpen, "t.yaml");
+    for (const std::string& set : sets) scenarios::apply_set(document, set);
+    return scenarios::load_serving(document);
+  };
+  constexpr serving::Time kMs = 1'000'000'000;
+  const serving::Autoscale a = *read({"serving.autoscale={by: cache, target: 0.5, least: 2, most: 3, tolerance: 0.2, "
+                                      "every: 10 s, lag: 5 s, start_up: 2 min, hold: 1 min}"})
+                                    .autoscale;
+  CHECK(std::tuple(a.by, a.target, a.least, a.most, a.tolerance) ==
+        std::tuple(serving::ScaleBy::cache, 0.5, 2, 3, 0.2));
+  CHECK(std::tuple(a.every, a.lag, a.start, a.hold) ==
+        std::tuple(10'000 * kMs, 5000 * kMs, 120'000 * kMs, 60'000 * kMs));
+  CHECK(read({"serving.autoscale={target: 8, start_up: 2 min}"}).replicas == 1);
+  const serving::Failures f =
+      *read({"serving.failures={at: 3 s, replicas: 2, noticed: 1 s, restart: 2 s, requests: again, seed: 7}"}).failures;
+  CHECK(std::tuple(f.at, f.replicas, f.noticed, f.restart, f.requests, f.seed) ==
+        std::tuple(3000 * kMs, 2, 1000 * kMs, 2000 * kMs, serving::AtFailure::again, 7u));
+  CHECK(read({"serving.failures={mean_time: 2 h, restart: 2 s}"}).failures->mean_s == 7200);
+  const std::string pool = "serving.pools=[{parallelism: {tensor: 2}, ";
+  const scenarios::ServingScenario s = read(
+      {pool + "tier_write: through, cache_tiers: [{name: host, capacity: 2 GB, read_rate: 3 GB/s, latency: 4 ms}]}]"});
+  CHECK(s.tier_write == serving::TierWrite::through);
+  REQUIRE(s.tiers.size() == 1);
+  CHECK(std::tuple(s.tiers[0].name, s.tiers[0].bytes, s.tiers[0].rate) == std::tuple(std::string("host"), 2e9, 3e9));
+  CHECK(s.tiers[0].latency_s == Approx(0.004));
+  const auto refused = [&](const std::string& set, const char* part) {
+    INFO(set);
+    CHECK_THROWS_WITH(read({set}), ContainsSubstring(part));
+  };
+  refused("serving.autoscale={target: 8}", "start_up");
+  refused("serving.autoscale={target: 8, start_up: 1 s, most: 9}", "has GPUs for 4");
+  refused("serving.autoscale={target: 8, start_up: 1 s, least: 3, most: 2}", "at most the 2");
+  refused("serving.autoscale={by: cache, target: 8, start_up: 1 s}", "at most 1");
+  refused("serving.failures={restart: 1 s}", "exactly one of mean_time and at");
+  refused("serving.failures={at: 1 s, replicas: 5, restart: 1 s}", "at most the fleet's 4");
+  refused(pool + "tier_write: through}]", "expected cache_tiers");
+  refused(pool + "prefix_caching: false, cache_tiers: [{capacity: 2 GB, read_rate: 3 GB/s}]}]", "prefix_caching");
+  refused("traffic.levels=[0, 0]", "are all 0");
+  refused("traffic={concurrency: 8, input: 10, output: 10, levels: [1]}", "open loop");
 }
 
 TEST_CASE("two pools have each their layout and limits, and what hands the cache over", "[serving]") {

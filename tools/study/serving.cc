@@ -45,8 +45,9 @@ std::string what_text(const ServingStudy& study) {
   const scenarios::ServingScenario& s = study.scenario;
   std::vector<std::string> pools;
   for (const PoolStudy& pool : study.pools)
-    pools.push_back(fmt::format("{} replica{} of {}{}", pool.pool.replicas, pool.pool.replicas == 1 ? "" : "s",
-                                served_layout_text(pool.pool.replica.layout),
+    pools.push_back(fmt::format("{}{} replica{} of {}{}", s.autoscale ? fmt::format("{} to ", s.autoscale->least) : "",
+                                s.autoscale ? s.autoscale->most : pool.pool.replicas,
+                                pool.pool.replicas == 1 ? "" : "s", served_layout_text(pool.pool.replica.layout),
                                 study.apart ? fmt::format(" for {}", role_of(study, pool)) : ""));
   return fmt::format("{} on {} x {}, {}, {}, weights {}, cache {}", s.replica.model.name, study.gpus(),
                      s.machine.device.name(), s.replica.engine.name, fmt::join(pools, " and "),
@@ -60,7 +61,8 @@ std::string traffic_text(const ServingStudy& study) {
                                           study.input_tokens / n, study.output_tokens / n);
   if (!s.trace_file.empty()) return fmt::format("trace {}: {}", s.trace_file, lengths);
   if (s.traffic.concurrency > 0) return fmt::format("{} at a time: {}", s.traffic.concurrency, lengths);
-  return fmt::format("{:g} requests a second: {}", s.traffic.rate, lengths);
+  return fmt::format("{:g} requests a second{}: {}", s.traffic.rate,
+                     s.traffic.levels.empty() ? "" : fmt::format(" in {} levels", s.traffic.levels.size()), lengths);
 }
 
 /// What the load does to it, first of all.
@@ -176,6 +178,85 @@ std::vector<std::string> said_of(const ServingStudy& study) {
   return all;
 }
 
+std::size_t count_of(const ServingStudy& study, serving::FleetEvent::What what) {
+  const auto& events = study.outcome.events;
+  return static_cast<std::size_t>(
+      std::count_if(events.begin(), events.end(), [&](const auto& event) { return event.what == what; }));
+}
+
+/// A fleet that changes.
+void write_fleet(std::ostream& out, const ServingStudy& study) {
+  using What = serving::FleetEvent::What;
+  const scenarios::ServingScenario& s = study.scenario;
+  if (s.autoscale)
+    out << fmt::format(
+        "\nScaling: {} replicas were asked for and {} given back; {} GPUs held in the mean, {} at most\n",
+        count_of(study, What::asked_for), count_of(study, What::given_back), number_text(study.mean_gpus()),
+        study.gpus());
+  if (s.failures)
+    out << fmt::format(
+        "\nFailures: {}; {} requests {}, {} lost, {} tokens written in vain\n", count_of(study, What::fails),
+        study.outcome.moved,
+        s.failures->requests == serving::AtFailure::again ? "begun again elsewhere" : "gone on elsewhere", study.lost,
+        study.outcome.lost_tokens);
+}
+
+double tier_bytes(const ServingStudy& study, std::int64_t contents) {
+  return study.tier_content_bytes * static_cast<double>(contents);
+}
+
+void write_tiers(std::ostream& out, const ServingStudy& study) {
+  if (study.outcome_of(0).tiers.empty()) return;
+  out << "\nBelow the cache\n";
+  TextTable table({{"", Align::left}, {"capacity"}, {"read"}, {"written"}, {"dropped"}, {"left"}, {"time reading"}});
+  for (std::size_t i = 0; i < study.outcome_of(0).tiers.size(); ++i) {
+    const serving::TierUse& use = study.outcome_of(0).tiers[i];
+    const scenarios::ServedPool::Tier& tier = study.pools.front().pool.tiers[i];
+    const double replicas = static_cast<double>(study.pools.front().pool.replicas);
+    table.add_row({tier.name, bytes_text(tier.bytes), bytes_text(tier_bytes(study, use.read)),
+                   bytes_text(tier_bytes(study, use.written)), bytes_text(tier_bytes(study, use.evicted)),
+                   bytes_text(tier_bytes(study, use.left)),
+                   share_text(seconds_of(use.reading) / study.fleet_s / replicas)});
+  }
+  table.write(out);
+}
+
+/// Hours, the energy of the site and its carbon; of a run of more than one.
+void write_hours(std::ostream& out, const ServingStudy& study) {
+  constexpr std::size_t kMost = 48;
+  if (study.hours.size() < 2) return;
+  out << "\nBy the hour\n";
+  std::vector<Column> columns{{"hour"}, {"requests"}, {"tokens/s"}, {"GPUs"}};
+  const bool energy = study.joules > 0, carbon = study.scenario.power.carbon_g_per_kwh > 0;
+  if (energy) columns.push_back({"kWh"});
+  if (carbon && energy) columns.push_back({"kg CO2"});
+  TextTable table(std::move(columns));
+  for (std::size_t i = 0; i < std::min(kMost, study.hours.size()); ++i) {
+    const ServingStudy::Hour& hour = study.hours[i];
+    const double seconds = std::min(3600.0, study.fleet_s - 3600.0 * static_cast<double>(i));
+    std::vector<std::string> cells{std::to_string(i), number_text(hour.requests),
+                                   number_text(seconds > 0 ? hour.output_tokens / seconds : 0),
+                                   number_text(seconds > 0 ? hour.gpu_s / seconds : 0)};
+    if (energy) cells.push_back(number_text(hour.joules / 3.6e6));
+    if (carbon && energy) cells.push_back(number_text(study.carbon_g(hour.joules) / 1e3));
+    table.add_row(std::move(cells));
+  }
+  table.write(out);
+  if (study.hours.size() > kMost) out << fmt::format("  {} hours more in the JSON\n", study.hours.size() - kMost);
+}
+
+void write_energy(std::ostream& out, const ServingStudy& study) {
+  if (!(study.joules > 0)) return;
+  out << fmt::format(
+      "\nEnergy: {} J a token written, {} W a GPU with its share of the node{}\n", number_text(energy_per_token(study)),
+      number_text(study.joules / study.fleet_s / study.mean_gpus()),
+      study.scenario.power.pue > 1 ? fmt::format(" and of the site (PUE {:g})", study.scenario.power.pue) : "");
+  if (study.scenario.power.carbon_g_per_kwh > 0 && study.output_tokens > 0)
+    out << fmt::format(
+        "Carbon: {} kg of CO2, {} g a million tokens written\n", number_text(study.carbon_g(study.joules) / 1e3),
+        number_text(study.carbon_g(study.joules) / static_cast<double>(study.outcome.output_tokens) * 1e6));
+}
+
 void write_pools(std::ostream& out, const ServingStudy& study) {
   out << "\nPools\n";
   TextTable table(
@@ -209,7 +290,7 @@ void write_serving(std::ostream& out, const ServingStudy& study) {
   if (!s.description.empty()) out << wrapped(s.description, "  ", "  ");
   out << wrapped(traffic_text(study), "  ", "    ");
   if (const std::string load = load_text(study); !load.empty()) out << wrapped(load, "  ", "  ");
-  const double gpus = static_cast<double>(study.gpus());
+  const double gpus = study.mean_gpus();
   out << fmt::format(
       "\n  {} requests/s, {} tokens/s written, {} read and written; {} tokens/s/GPU; {} tokens/s a user\n\n",
       number_text(per_second(study, static_cast<double>(study.completed))),
@@ -226,20 +307,64 @@ void write_serving(std::ostream& out, const ServingStudy& study) {
                        share_text(share));
   }
   if (study.apart) write_pools(out, study);
+  write_fleet(out, study);
   write_memory(out, study);
+  write_tiers(out, study);
   write_parts(out, "Where a request's time goes (mean)", request_parts(study),
               study.queue_s + study.prefill_s + study.decode_s, true);
   write_parts(out, "Where the GPUs' time goes", gpu_parts(study), 1, false);
-  if (study.joules > 0)
-    out << fmt::format("\nEnergy: {} J a token written, {} W a GPU with its share of the node\n",
-                       number_text(energy_per_token(study)),
-                       number_text(study.joules / seconds_of(study.outcome.end) / gpus));
+  write_energy(out, study);
+  write_hours(out, study);
   if (const TokenPrices prices = prices_of(study); prices.output > 0)
     out << fmt::format("Cost: {} USD a million tokens read, {} written\n", number_text(prices.input),
                        number_text(prices.output));
   out << "\nAssumptions\n";
   for (const std::string& text : said_of(study)) out << wrapped(text, "  - ", "    ");
 }
+
+namespace {
+
+void add_fleet_json(ordered_json& json, const ServingStudy& study) {
+  const scenarios::ServingScenario& s = study.scenario;
+  json["lost"] = study.lost;
+  json["gpu_hours"] = study.gpu_s / 3600;
+  json["energy_j"] = study.joules > 0 ? ordered_json(study.joules) : ordered_json();
+  json["pue"] = s.power.pue;
+  json["carbon_g"] =
+      study.joules > 0 && s.power.carbon_g_per_kwh > 0 ? ordered_json(study.carbon_g(study.joules)) : ordered_json();
+  json["hours"] = ordered_json::array();
+  for (std::size_t i = 0; i < study.hours.size(); ++i) {
+    const ServingStudy::Hour& hour = study.hours[i];
+    ordered_json one{{"hour", i},
+                     {"requests", hour.requests},
+                     {"output_tokens", hour.output_tokens},
+                     {"gpu_hours", hour.gpu_s / 3600}};
+    one["energy_j"] = study.joules > 0 ? ordered_json(hour.joules) : ordered_json();
+    json["hours"].push_back(std::move(one));
+  }
+  if (s.autoscale || s.failures) {
+    json["fleet"] = {{"mean_gpus", study.mean_gpus()},
+                     {"moved", study.outcome.moved},
+                     {"lost_tokens", study.outcome.lost_tokens},
+                     {"events", ordered_json::array()}};
+    for (const serving::FleetEvent& event : study.outcome.events)
+      json["fleet"]["events"].push_back(
+          {{"time_s", seconds_of(event.at)}, {"replica", event.replica}, {"event", serving::name_of(event.what)}});
+  }
+  if (study.outcome_of(0).tiers.empty()) return;
+  json["cache_tiers"] = ordered_json::array();
+  for (std::size_t i = 0; i < study.outcome_of(0).tiers.size(); ++i) {
+    const serving::TierUse& use = study.outcome_of(0).tiers[i];
+    json["cache_tiers"].push_back({{"name", study.pools.front().pool.tiers[i].name},
+                                   {"read_bytes", tier_bytes(study, use.read)},
+                                   {"written_bytes", tier_bytes(study, use.written)},
+                                   {"dropped_bytes", tier_bytes(study, use.evicted)},
+                                   {"left_bytes", tier_bytes(study, use.left)},
+                                   {"reading_s", seconds_of(use.reading)}});
+  }
+}
+
+}  // namespace
 
 ordered_json serving_json(const ServingStudy& study) {
   const scenarios::ServingScenario& s = study.scenario;
@@ -256,7 +381,7 @@ ordered_json serving_json(const ServingStudy& study) {
   json["request_goodput"] = s.slo.any() ? ordered_json(per_second(study, study.good)) : ordered_json();
   json["output_throughput"] = per_second(study, study.output_tokens);
   json["total_token_throughput"] = per_second(study, study.input_tokens + study.output_tokens);
-  json["output_tokens_per_s_per_gpu"] = per_second(study, study.output_tokens) / static_cast<double>(study.gpus());
+  json["output_tokens_per_s_per_gpu"] = per_second(study, study.output_tokens) / study.mean_gpus();
   json["tokens_per_s_per_user"] = study.tpot.mean > 0 ? 1 / study.tpot.mean : 0;
   json["saturated"] = study.saturated;
   for (const auto& [name, latency] : {std::pair<std::string, const Latency*>("ttft", &study.ttft),
@@ -304,6 +429,7 @@ ordered_json serving_json(const ServingStudy& study) {
                              {"iterations", pool.iterations},
                              {"kv_blocks", pool.blocks}});
   if (study.apart) json["kv_bytes_handed_over"] = handed_bytes(study);
+  add_fleet_json(json, study);
   json["assumptions"] = said_of(study);
   return json;
 }
@@ -342,8 +468,7 @@ ordered_json serving_page(const ServingStudy& study) {
   const auto fact = [&](const char* name, const std::string& value, const std::string& note) {
     page["facts"].push_back({name, value, note});
   };
-  fact("tokens/s/GPU", number_text(per_second(study, study.output_tokens) / static_cast<double>(study.gpus())),
-       "written");
+  fact("tokens/s/GPU", number_text(per_second(study, study.output_tokens) / study.mean_gpus()), "written");
   fact("TTFT", time_text(study.ttft.mean), "p99 " + time_text(study.ttft.p99));
   fact("TPOT", time_text(study.tpot.mean), "p99 " + time_text(study.tpot.p99));
   fact("end to end", time_text(study.e2el.mean), "p99 " + time_text(study.e2el.p99));
@@ -360,7 +485,7 @@ ordered_json serving_page(const ServingStudy& study) {
   std::vector<double> ttft, tpot;
   for (std::size_t i = static_cast<std::size_t>(study.trace.warm_up); i < study.trace.requests.size(); ++i) {
     const serving::Served& served = study.outcome.requests[i];
-    if (served.refused) continue;
+    if (served.refused || served.lost) continue;
     ttft.push_back(seconds_of(served.first - served.arrival));
     if (study.trace.requests[i].output > 1)
       tpot.push_back(seconds_of(served.last - served.first) / (study.trace.requests[i].output - 1));
@@ -387,6 +512,10 @@ void write_requests_csv(std::ostream& out, const ServingStudy& study) {
                        request.output);
     if (served.refused) {
       out << ",,,,0,refused\n";
+      continue;
+    }
+    if (served.lost) {
+      out << fmt::format(",,,,{},lost\n", served.preemptions);
       continue;
     }
     const double rest = seconds_of(served.last - served.first);

@@ -46,7 +46,7 @@ bool waits_grow(const ServingStudy& study) {
   const auto mean_wait = [&](std::size_t from, std::size_t until) {
     double sum = 0, count = 0;
     for (std::size_t i = from; i < until; ++i) {
-      if (requests[i].refused || requests[i].begun == serving::kNever) continue;
+      if (requests[i].refused || requests[i].lost || requests[i].begun == serving::kNever) continue;
       sum += static_cast<double>(requests[i].begun - requests[i].arrival) / kPicoseconds;
       ++count;
     }
@@ -65,7 +65,8 @@ void count_requests(ServingStudy& study) {
   for (std::size_t i = 0; i < study.trace.requests.size(); ++i) {
     const serving::Served& served = study.outcome.requests[i];
     study.refused += served.refused ? 1 : 0;
-    if (served.refused || static_cast<std::int64_t>(i) < study.trace.warm_up) continue;
+    study.lost += served.lost ? 1 : 0;
+    if (served.refused || served.lost || static_cast<std::int64_t>(i) < study.trace.warm_up) continue;
     const serving::Request& request = study.trace.requests[i];
     const double first = static_cast<double>(served.first - served.arrival) / kPicoseconds;
     const double rest = static_cast<double>(served.last - served.first) / kPicoseconds;
@@ -109,6 +110,61 @@ void count_requests(ServingStudy& study) {
                between.quantile(0.95) / kPicoseconds, between.quantile(0.99) / kPicoseconds};
 }
 
+/// GPU seconds of a pool within [from, until) seconds.
+double held_s(const ServingStudy& study, const PoolStudy& pool, double from, double until) {
+  const double end = study.fleet_s;
+  const auto within = [&](double begins, double ends) {
+    return std::max(0.0, std::min({ends, until, end}) - std::max(begins, from));
+  };
+  const double each = static_cast<double>(pool.pool.replica.layout.gpus());
+  const std::vector<serving::Held>& held = study.outcome.held;
+  if (held.empty()) return within(0, end) * static_cast<double>(pool.pool.gpus());
+  double sum = 0;
+  for (const serving::Held& h : held)
+    sum += within(static_cast<double>(h.from) / kPicoseconds, static_cast<double>(h.until) / kPicoseconds);
+  return sum * each;
+}
+
+/// What running takes beyond standing: joules of all GPUs of a pool for iterations that are alike.
+double running_joules(const workloads::IterationTimes& times, const PoolStudy& pool,
+                      const calibration::PowerModel& power, const serving::Hour& hour) {
+  const auto type = static_cast<std::size_t>(calibration::multiplied_as(pool.pool.replica.precision.weights));
+  double joules = 0;
+  for (const auto* list : {&hour.decode, &hour.mixed}) {
+    for (const serving::Work& work : *list) {
+      if (!(work.iterations > 0)) continue;
+      const workloads::UseOfTime use = times.use_of(work);
+      const auto traffic = times.traffic_of(work);
+      joules += power.active * (use.compute + use.memory + use.communication + use.padding) +
+                power.per_flop[type] * traffic.flops + power.per_byte * traffic.bytes;
+    }
+  }
+  return joules * static_cast<double>(pool.pool.replica.layout.gpus());
+}
+
+/// Hours of a pool: what runs is dealt out by what began within each, what stands by what is held.
+void count_hours(ServingStudy& study, std::size_t number, const workloads::IterationTimes& times,
+                 const calibration::PowerModel& power, double running) {
+  const PoolStudy& pool = study.pools[number];
+  const std::vector<serving::Hour>& hours = study.outcome_of(number).hours;
+  const auto count = std::min(serving::Outcome::kMostHours, static_cast<std::size_t>(study.fleet_s / 3600) + 1);
+  if (study.hours.size() < count) study.hours.resize(count);
+  std::vector<double> each(count, 0);
+  double sum = 0;
+  for (std::size_t i = 0; i < std::min(count, hours.size()); ++i) {
+    study.hours[i].output_tokens += hours[i].output_tokens;
+    if (power.known()) sum += each[i] = running_joules(times, pool, power, hours[i]);
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    const double from = 3600.0 * static_cast<double>(i), until = i + 1 == count ? study.fleet_s : from + 3600;
+    const double held = held_s(study, pool, from, until);
+    study.hours[i].gpu_s += held;
+    if (!power.known()) continue;
+    const double ran = sum > 0 ? running * each[i] / sum : 0;
+    study.hours[i].joules += (ran + (power.standing + power.host) * held) / power.conversion * study.scenario.power.pue;
+  }
+}
+
 /// Energy of a pool's nodes and shares of its GPUs' time, from sums over iterations that are alike.
 void count_pool(ServingStudy& study, std::size_t number, const workloads::IterationTimes& times) {
   PoolStudy& pool = study.pools[number];
@@ -123,22 +179,27 @@ void count_pool(ServingStudy& study, std::size_t number, const workloads::Iterat
       traffic.bytes += one.bytes;
     }
   }
-  const double seconds = static_cast<double>(study.outcome.end) / kPicoseconds;
-  const double whole = seconds * static_cast<double>(pool.pool.replicas);
+  const double seconds = study.fleet_s;
+  const double held = held_s(study, pool, 0, seconds);
+  study.gpu_s += held;
+  const double whole = study.outcome.held.empty() ? seconds * static_cast<double>(pool.pool.replicas)
+                                                  : held / static_cast<double>(pool.pool.replica.layout.gpus());
   if (!(whole > 0)) return;
   pool.idle = std::max(0.0, 1 - pool.use.sum() / whole);
   pool.use = pool.use * (1 / whole);
   calibration::PowerModel power = study.scenario.power.at_temperature(study.scenario.machine.device.power());
-  if (!power.known()) return;
+  if (!power.known()) return count_hours(study, number, times, power, 0);
   const auto type = static_cast<std::size_t>(calibration::multiplied_as(pool.pool.replica.precision.weights));
   // Of each GPU: it stands all the time, is active while kernels run, and pays for operations and bytes.
   const double running = (pool.use.compute + pool.use.memory + pool.use.communication + pool.use.padding) * whole;
   const double each = power.active * running + power.per_flop[type] * traffic.flops + power.per_byte * traffic.bytes;
-  const double gpus = static_cast<double>(pool.pool.gpus());
-  double joules = each * static_cast<double>(pool.pool.replica.layout.gpus()) + power.standing * seconds * gpus;
+  const double gpus = study.outcome.held.empty() ? static_cast<double>(pool.pool.gpus()) : held / seconds;
+  const double ran = each * static_cast<double>(pool.pool.replica.layout.gpus());
+  double joules = ran + power.standing * seconds * gpus;
   // A limiter stretches what would draw more; serving is bound by memory, so that the energy stays what it is.
   joules = (joules + power.host * seconds * gpus) / power.conversion;
   study.joules += joules * study.scenario.power.pue;
+  count_hours(study, number, times, power, ran);
 }
 
 /// Over all pools, by their GPUs.
@@ -177,17 +238,50 @@ PoolStudy pool_of(const scenarios::ServingScenario& scenario, const scenarios::S
 
 serving::Limits limits_of(const PoolStudy& study, const scenarios::ServingScenario& scenario) {
   const scenarios::ServedPool& pool = study.pool;
-  return {pool.limits.max_sequences * pool.replica.layout.attention_data,
-          pool.limits.max_batched_tokens * pool.replica.layout.attention_data,
-          study.blocks,
-          pool.limits.block_tokens,
-          pool.chunked_prefill,
-          pool.prefix_caching,
-          pool.batching,
-          static_cast<serving::Time>(pool.replica.engine.host.request * kPicoseconds),
-          pool.replica.engine.host.plans == calibration::Plans::ahead,
-          pool.replica.tokens_per_iteration(),
-          scenario.transfer.first_token};
+  serving::Limits limits{pool.limits.max_sequences * pool.replica.layout.attention_data,
+                         pool.limits.max_batched_tokens * pool.replica.layout.attention_data,
+                         study.blocks,
+                         pool.limits.block_tokens,
+                         pool.chunked_prefill,
+                         pool.prefix_caching,
+                         pool.batching,
+                         static_cast<serving::Time>(pool.replica.engine.host.request * kPicoseconds),
+                         pool.replica.engine.host.plans == calibration::Plans::ahead,
+                         pool.replica.tokens_per_iteration(),
+                         scenario.transfer.first_token};
+  limits.tier_write = pool.tier_write;
+  return limits;
+}
+
+/// Tiers below the first pool's cache, in contents of the trace.
+void lay_tiers(ServingStudy& study, serving::Limits& limits, const workloads::IterationTimes& times) {
+  const scenarios::ServedPool& pool = study.pools.front().pool;
+  if (pool.tiers.empty()) return;
+  if (study.trace.different == 0 || !limits.prefix_caching) {
+    study.scenario.assumptions.emplace_back("cache_tiers: no prompt of this traffic shares a beginning with another.");
+    return;
+  }
+  const workloads::ServedLayout& layout = pool.replica.layout;
+  const double token = workloads::cache_bytes_per_token(times.pass()) * static_cast<double>(layout.tensor) *
+                       static_cast<double>(layout.pipeline);
+  study.tier_content_bytes = token * study.trace.content_tokens;
+  for (const scenarios::ServedPool::Tier& tier : pool.tiers)
+    limits.tiers.push_back({tier.name, static_cast<std::int64_t>(std::min(1e15, tier.bytes / study.tier_content_bytes)),
+                            static_cast<serving::Time>(std::ceil(kPicoseconds * study.tier_content_bytes / tier.rate)),
+                            static_cast<serving::Time>(kPicoseconds * tier.latency_s)});
+}
+
+/// What happens of itself to a fleet must come to an end.
+void check_events(const ServingStudy& study, const serving::Fleet& fleet) {
+  constexpr double kMost = 1e7;
+  const auto last = static_cast<double>(study.trace.requests.back().arrival);
+  const double ticks = fleet.autoscale ? last / static_cast<double>(fleet.autoscale->every) : 0;
+  const double fails = fleet.failures && fleet.failures->mean_s > 0
+                           ? last / kPicoseconds / fleet.failures->mean_s * static_cast<double>(fleet.replicas)
+                           : 0;
+  if (ticks + fails > kMost)
+    throw sim::UserError(fmt::format("{}: the scaler's measurements and failures come to {:.3g}, expected at most {:g}",
+                                     study.scenario.id, ticks + fails, kMost));
 }
 
 /// Content of a trace that blocks of the cache do not divide is not looked for.
@@ -211,6 +305,7 @@ void run_apart(ServingStudy& study, workloads::IterationTimes& prompts, workload
   serving::Apart apart{fleet, fleet, {}};
   apart.decode.limits = limits_of(study.pools.back(), scenario);
   apart.decode.limits.prefix_caching = false;
+  apart.decode.limits.tiers.clear();
   apart.decode.replicas = scenario.answers->replicas;
   apart.decode.slow = scenario.answers->slow;
   apart.decode.slow_factor = scenario.answers->slow_factor;
@@ -264,16 +359,28 @@ ServingStudy study_serving(const scenarios::ServingScenario& scenario) {
   fleet.slow = scenario.slow;
   fleet.slow_factor = scenario.slow_factor;
   fleet.limits = limits_of(study.pools.front(), scenario);
+  fleet.autoscale = scenario.autoscale;
+  fleet.failures = scenario.failures;
   check_contents(study, fleet.limits);
+  lay_tiers(study, fleet.limits, times);
+  check_events(study, fleet);
   if (answers)
     run_apart(study, times, *answers, fleet);
   else
     study.outcome = serving::serve(study.trace, fleet, times);
+  study.fleet_s = static_cast<double>(study.outcome.end) / kPicoseconds;
   count_requests(study);
   study.saturated = waits_grow(study);
   count_pool(study, 0, times);
   if (answers) count_pool(study, 1, *answers);
   count_gpus(study);
+  for (const serving::Served& served : study.outcome.requests) {
+    if (!study.hours.empty())
+      study
+          .hours[std::min(study.hours.size() - 1,
+                          static_cast<std::size_t>(static_cast<double>(served.arrival) / kPicoseconds / 3600))]
+          .requests += 1;
+  }
   return study;
 }
 

@@ -48,13 +48,30 @@ struct ServingStudy {
   double idle = 0;
   double joules = 0;  // of all nodes; 0: unknown
   double iterations = 0;
+  double gpu_s = 0;       // for which GPUs are held
+  std::int64_t lost = 0;  // with replicas that failed
+  double fleet_s = 0;     // from the trace's beginning to the last end
+  /// What an hour of the run took.
+  struct Hour {
+    double requests = 0, output_tokens = 0, gpu_s = 0, joules = 0;  // requests: that came
+  };
+  std::vector<Hour> hours;
+  double tier_content_bytes = 0;  // of a content of the first pool's tiers
 
+  double mean_gpus() const {
+    return !outcome.held.empty() && fleet_s > 0 ? gpu_s / fleet_s : static_cast<double>(gpus());
+  }
   std::int64_t gpus() const { return scenario.all_gpus(); }
   /// What replicas of a pool did.
   const serving::Outcome& outcome_of(std::size_t pool) const {
     return apart && pool == 0 ? apart->prefill : apart ? apart->decode : outcome;
   }
-  double usd() const { return duration_s / 3600 * static_cast<double>(gpus()) * scenario.price_per_gpu_hour_usd; }
+  double usd() const {
+    const double held = scenario.autoscale ? gpu_s : duration_s * static_cast<double>(gpus());
+    return held / 3600 * scenario.price_per_gpu_hour_usd;
+  }
+  /// Of all nodes and their site, by its grid; 0: unknown.
+  double carbon_g(double of_joules) const { return of_joules / 3.6e6 * scenario.power.carbon_g_per_kwh; }
 };
 
 /// Throws sim::UserError where weights do not fit or a trace cannot be read.

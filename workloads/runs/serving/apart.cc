@@ -190,8 +190,8 @@ class Loop {
       served.refused = true;
       return next_of_loop(at);
     }
-    const std::int64_t replica =
-        routed(fleet_.prefill, trace_, r, turn_++, [&](std::int64_t i) -> Replica& { return first_.at(i); });
+    const std::int64_t replica = routed(fleet_.prefill, fleet_.prefill.replicas, trace_, r, turn_++,
+                                        [&](std::int64_t i) -> Replica& { return first_.at(i); });
     first_.at(replica).add(request, at);
     out_.handed[static_cast<std::size_t>(request)].from = static_cast<std::int32_t>(replica);
     first_.changed(replica);
@@ -293,6 +293,7 @@ class Loop {
       for (std::int64_t i = 0; i < pool->size(); ++i) {
         pool->outcome.prompt_tokens += pool->at(i).scheduler().prompt_tokens();
         pool->outcome.found_tokens += pool->at(i).scheduler().found_tokens();
+        add_tiers(pool->outcome.tiers, pool->at(i).tiers());
       }
     }
     for (std::size_t i = 0; i < out_.requests.size(); ++i) {

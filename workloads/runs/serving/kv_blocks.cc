@@ -68,6 +68,7 @@ bool KvBlocks::remember(std::int32_t content) {
   c.holders = 1;
   private_ -= content_blocks_;
   shared_ += content_blocks_;
+  if (below_ != nullptr && write_ == TierWrite::through) below_->put(content);
   return true;
 }
 
@@ -75,6 +76,7 @@ void KvBlocks::evict() {
   const std::int32_t content = oldest_;
   unlink(content);
   contents_[static_cast<std::size_t>(content)].cached = false;
+  if (below_ != nullptr && write_ == TierWrite::on_eviction) below_->put(content);
 }
 
 void KvBlocks::take(std::int64_t blocks) {

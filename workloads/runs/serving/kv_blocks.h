@@ -7,12 +7,20 @@
 #include <span>
 #include <vector>
 
+#include "workloads/runs/serving/cache_tiers.h"
+
 namespace orrery::serving {
 
 class KvBlocks {
  public:
   /// `content_tokens`: of a block of content, of which there are `different`.
   KvBlocks(std::int64_t blocks, std::int64_t block_tokens, std::int64_t content_tokens, std::int64_t different);
+
+  /// What leaves these blocks, or all that comes to be in them, goes there too.
+  void lie_above(CacheTiers* below, TierWrite write) {
+    below_ = below;
+    write_ = write;
+  }
 
   std::int64_t capacity() const { return capacity_; }
   std::int64_t block_tokens() const { return block_tokens_; }
@@ -47,6 +55,8 @@ class KvBlocks {
   std::int64_t capacity_, block_tokens_, content_blocks_;
   std::int64_t private_ = 0, shared_ = 0, idle_ = 0;  // idle: content that nobody holds
   std::vector<Content> contents_;
+  CacheTiers* below_ = nullptr;
+  TierWrite write_ = TierWrite::on_eviction;
   std::int32_t oldest_ = -1, newest_ = -1;
 };
 

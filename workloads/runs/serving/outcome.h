@@ -4,9 +4,10 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
-#include "workloads/runs/serving/trace.h"
+#include "workloads/runs/serving/cache_tiers.h"
 
 namespace orrery::serving {
 
@@ -15,6 +16,7 @@ struct Served {
   Time arrival = 0, begun = kNever, first = kNever, last = kNever;  // begun: left the queue for the first time
   std::int32_t replica = 0, preemptions = 0;
   bool refused = false;  // needs more than the whole cache
+  bool lost = false;     // with a replica that failed
 };
 
 /// Weights by size, in classes each half a per cent wider than the last: quantiles of what is too much to keep.
@@ -53,6 +55,17 @@ class LogHistogram {
 struct Work {
   double iterations = 0, decodes = 0, keys = 0, pieces = 0, fresh = 0, pairs = 0, sampled = 0;
   Time time = 0;
+  Work& operator+=(const Work& other) {
+    iterations += other.iterations;
+    decodes += other.decodes;
+    keys += other.keys;
+    pieces += other.pieces;
+    fresh += other.fresh;
+    pairs += other.pairs;
+    sampled += other.sampled;
+    time += other.time;
+    return *this;
+  }
 };
 
 /// A replica as it was for a stretch of time.
@@ -61,6 +74,27 @@ struct Sample {
   std::int32_t running = 0, waiting = 0;
   std::int64_t blocks = 0;
 };
+
+/// What began within an hour.
+struct Hour {
+  std::vector<Work> decode, mixed;  // as those of the outcome
+  double output_tokens = 0;
+};
+
+/// A replica's GPUs, from when they are asked for until they are given back.
+struct Held {
+  std::int32_t replica = 0;
+  Time from = 0, until = kNever;
+};
+
+/// What happens to a fleet that changes.
+struct FleetEvent {
+  enum class What : std::uint8_t { asked_for, ready, drains, given_back, fails, noticed };
+  Time at = 0;
+  What what = What::ready;
+  std::int32_t replica = 0;
+};
+std::string_view name_of(FleetEvent::What what);
 
 struct Outcome {
   std::vector<Served> requests;
@@ -73,6 +107,12 @@ struct Outcome {
   std::int64_t preemptions = 0, prompt_tokens = 0, found_tokens = 0, output_tokens = 0;
   double block_time = 0;  // blocks in use x picoseconds, over all replicas
   std::int64_t peak_blocks = 0;
+  std::vector<Hour> hours;  // from the trace's beginning; what comes after a year is of the last
+  static constexpr std::size_t kMostHours = 8784;
+  std::vector<Held> held;                   // of a fleet that changes
+  std::vector<FleetEvent> events;           // likewise, by time
+  std::int64_t lost_tokens = 0, moved = 0;  // written and lost with a replica; requests that went on on another
+  std::vector<TierUse> tiers;               // of all replicas
 };
 
 }  // namespace orrery::serving

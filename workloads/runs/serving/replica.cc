@@ -9,7 +9,15 @@ namespace orrery::serving {
 
 Replica::Replica(const Trace& trace, const Limits& limits, StepTimes& times, std::vector<Sequence>& sequences,
                  Outcome& outcome, std::int32_t number, ClosedLoop* loop)
-    : scheduler_(trace, limits, sequences), times_(times), outcome_(outcome), loop_(loop), number_(number) {}
+    : tiers_(limits.tiers),
+      scheduler_(trace, limits, sequences),
+      times_(times),
+      outcome_(outcome),
+      loop_(loop),
+      number_(number),
+      trace_(trace) {
+  if (!limits.tiers.empty() && limits.prefix_caching) scheduler_.lie_above(&tiers_);
+}
 
 bool Replica::could_begin() const {
   return scheduler_.waiting().empty() && scheduler_.running() < scheduler_.limits().sequences;
@@ -21,21 +29,64 @@ std::int64_t Replica::steps_until(Time seen, std::int64_t most) {
   return std::clamp<std::int64_t>(reached + (scheduler_.limits().ahead ? 1 : 0), 1, most);
 }
 
-bool Replica::come(std::int32_t request, Time at) {
+bool Replica::come(std::int32_t request, Time at, Time arrival) {
   Served& served = outcome_.requests[static_cast<std::size_t>(request)];
-  served.arrival = at;
+  served.arrival = arrival;
   served.replica = number_;
   if (scheduler_.blocks_at_end(request) > scheduler_.blocks().capacity()) {
     served.refused = true;
     return false;
   }
-  coming_.push_back({at + scheduler_.limits().front, request});
+  Time seen = at + scheduler_.limits().front;
+  if (!scheduler_.limits().tiers.empty() && scheduler_.limits().prefix_caching) {
+    const auto contents = trace_.contents_of(scheduler_.request(request));
+    const std::int64_t here = scheduler_.blocks().found(contents);
+    const CacheTiers::Read read = tiers_.read(contents.subspan(static_cast<std::size_t>(here)), seen);
+    if (read.contents > 0) scheduler_.stage(request, here, here + read.contents);
+    seen = read.there;
+  }
+  // Who waits for what is read is overtaken.
+  const auto later = [](Time time, const Coming& other) { return time < other.seen; };
+  coming_.insert(std::upper_bound(coming_.begin(), coming_.end(), seen, later), {seen, request});
   return true;
 }
 
-void Replica::add(std::int32_t request, Time at) {
+std::int64_t Replica::found(std::span<const std::int32_t> contents) const {
+  const std::int64_t here = scheduler_.blocks().found(contents);
+  return here + tiers_.found(contents.subspan(static_cast<std::size_t>(here)));
+}
+
+void Replica::fail(Time at) {
   run(at);
-  if (!come(request, at) || stretch_.steps == 0 || !could_begin()) return;
+  if (stretch_.steps > 0) {
+    const std::int64_t sequences = scheduler_.decoding(), keys = scheduler_.keys();
+    std::int64_t steps = at > now_ ? steps_to_reach(times_, sequences, keys, stretch_.steps, at - now_) : 0;
+    while (steps > 0 && now_ + time_of_steps(times_, sequences, keys, steps) > at) --steps;
+    if (steps > 0) {
+      stretch_ = {steps, now_ + time_of_steps(times_, sequences, keys, steps)};
+      do_stretch();
+    }
+    stretch_ = {};
+  }
+  failed_ = true;
+}
+
+std::vector<std::int32_t> Replica::abandon() {
+  while (scheduler_.running() > 0) {
+    Served& served = outcome_.requests[static_cast<std::size_t>(scheduler_.preempt())];
+    if (served.first != kNever) served.last = now_;
+  }
+  scheduler_.take_preempted();
+  const std::deque<std::int32_t> waiting = scheduler_.take_waiting();
+  std::vector<std::int32_t> all(waiting.begin(), waiting.end());
+  for (const Coming& coming : coming_) all.push_back(coming.request);
+  coming_.clear();
+  return all;
+}
+
+void Replica::add(std::int32_t request, Time at, Time arrival) {
+  run(at);
+  if (!come(request, at, arrival) || stretch_.steps == 0 || !could_begin()) return;
   const std::int64_t steps = steps_until(coming_.front().seen, stretch_.steps);
   if (steps == stretch_.steps) return;
   stretch_ = {steps, now_ + time_of_steps(times_, scheduler_.decoding(), scheduler_.keys(), steps)};
@@ -47,6 +98,7 @@ Time Replica::first_seen() const {
 }
 
 Time Replica::next() const {
+  if (failed_) return kNever;
   if (stretch_.steps > 0) return stretch_.end;
   if (blocked_) return kNever;
   if (!idle()) return now_;
@@ -149,6 +201,18 @@ void Replica::count_blocks(Time span) {
   outcome_.peak_blocks = std::max(outcome_.peak_blocks, used);
 }
 
+Hour& Replica::hour() {
+  constexpr Time kHour = 3'600'000'000'000'000;
+  const std::size_t at = std::min(static_cast<std::size_t>(now_ / kHour), Outcome::kMostHours - 1);
+  if (outcome_.hours.size() <= at) outcome_.hours.resize(at + 1);
+  return outcome_.hours[at];
+}
+
+void Replica::add_to(std::vector<Work>& list, std::size_t at, const Work& work) {
+  if (list.size() <= at) list.resize(at + 1);
+  list[at] += work;
+}
+
 void Replica::do_mixed(const Plan& plan) {
   pieces_.clear();
   std::int64_t fresh = 0, finished = 0;
@@ -167,16 +231,18 @@ void Replica::do_mixed(const Plan& plan) {
   const std::int64_t keys = decodes > 0 ? scheduler_.keys() : 0;
   const Time took = times_.mixed({decodes, keys, pieces_, decodes + finished});
   const auto at = static_cast<std::size_t>((fresh + decodes) / Outcome::kMixedClass);
-  if (outcome_.mixed.size() <= at) outcome_.mixed.resize(at + 1);
-  Work& work = outcome_.mixed[at];
-  work.iterations += 1;
-  work.decodes += static_cast<double>(decodes);
-  work.keys += static_cast<double>(keys);
-  work.pieces += static_cast<double>(pieces_.size());
-  work.fresh += static_cast<double>(fresh);
-  work.pairs += pairs;
-  work.sampled += static_cast<double>(decodes + finished);
-  work.time += took;
+  const Work work{1,
+                  static_cast<double>(decodes),
+                  static_cast<double>(keys),
+                  static_cast<double>(pieces_.size()),
+                  static_cast<double>(fresh),
+                  pairs,
+                  static_cast<double>(decodes + finished),
+                  took};
+  add_to(outcome_.mixed, at, work);
+  Hour& hour = this->hour();
+  add_to(hour.mixed, at, work);
+  hour.output_tokens += static_cast<double>(decodes + finished);
   outcome_.busy += took;
   if (decodes > 0) {
     // Drafts that are accepted in the mean come to whole tokens now and then.
@@ -222,14 +288,16 @@ void Replica::do_stretch() {
   const std::int64_t sequences = scheduler_.decoding(), keys = scheduler_.keys();
   const Time took = stretch_.end - now_;
   const auto at = static_cast<std::size_t>(sequences);
-  if (outcome_.decode.size() <= at) outcome_.decode.resize(at + 1);
-  Work& work = outcome_.decode[at];
   const auto n = static_cast<double>(steps), b = static_cast<double>(sequences);
-  work.iterations += n;
-  work.decodes += n * b;
-  work.sampled += n * b;
-  work.keys += n * static_cast<double>(keys) + b * n * (n - 1) / 2;
-  work.time += took;
+  Work work;
+  work.iterations = n;
+  work.decodes = work.sampled = n * b;
+  work.keys = n * static_cast<double>(keys) + b * n * (n - 1) / 2;
+  work.time = took;
+  add_to(outcome_.decode, at, work);
+  Hour& hour = this->hour();
+  add_to(hour.decode, at, work);
+  hour.output_tokens += n * b;
   outcome_.busy += took;
   record_steps(steps, took);
   if (!joined_.empty()) show_first(now_ + times_.decode(sequences, keys).at(keys));
@@ -270,7 +338,7 @@ void Replica::end_all() {
     }
     if (told_ != nullptr) told_->push_back({id, now_, 0});
     // Behind one that is refused the next comes at once.
-    while (loop_ != nullptr && loop_->next < loop_->end && !come(loop_->next++, now_)) continue;
+    while (loop_ != nullptr && loop_->next < loop_->end && !come(loop_->next++, now_, now_)) continue;
   });
 }
 

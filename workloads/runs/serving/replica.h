@@ -25,8 +25,9 @@ class Replica {
   Replica(const Trace& trace, const Limits& limits, StepTimes& times, std::vector<Sequence>& sequences,
           Outcome& outcome, std::int32_t number, ClosedLoop* loop);
 
-  /// A request comes at `at`, no earlier than the one before it.
-  void add(std::int32_t request, Time at);
+  /// A request comes at `at`, no earlier than the one before it; `arrival`: at its user's, where that was before.
+  void add(std::int32_t request, Time at, Time arrival);
+  void add(std::int32_t request, Time at) { add(request, at, at); }
   /// Does all that is over by `until` whatever may come at it or later.
   void run(Time until);
   /// Requests that come, wait or run, or for which room is kept.
@@ -57,13 +58,19 @@ class Replica {
   void drop(std::int32_t request) { scheduler_.drop(request); }
   /// One for which there is room is here at `at`; its first token was shown at `first`, or is still to come.
   void join(std::int32_t request, Time at, Time first);
-  /// Tokens of a prompt that its cache has.
+  /// It stands still from `at` on, but for an iteration with prompts in it that was begun, and whoever comes waits.
+  void fail(Time at);
+  /// All that had come to it leaves, in its order, with what was written of its answers.
+  std::vector<std::int32_t> abandon();
+  /// Contents of a prompt, from the first on, that its cache and the tiers below it have.
+  std::int64_t found(std::span<const std::int32_t> contents) const;
+  std::vector<TierUse> tiers() const { return tiers_.use(); }
   const Scheduler& scheduler() const { return scheduler_; }
   Time now() const { return now_; }
 
  private:
   /// A request comes; false where it needs more than the whole cache.
-  bool come(std::int32_t request, Time at);
+  bool come(std::int32_t request, Time at, Time arrival);
   /// The scheduler takes note of what its next plan may know of.
   void take_in();
   bool idle() const { return scheduler_.running() == 0 && scheduler_.waiting().empty(); }
@@ -85,12 +92,17 @@ class Replica {
   void end_all();
   void sample();
   void count_blocks(Time span);
+  /// The hour's sums of what begins now.
+  Hour& hour();
+  static void add_to(std::vector<Work>& list, std::size_t at, const Work& work);
 
+  CacheTiers tiers_;
   Scheduler scheduler_;
   StepTimes& times_;
   Outcome& outcome_;
   ClosedLoop* loop_;
   std::int32_t number_;
+  const Trace& trace_;
   Time now_ = 0, began_ = 0;  // began: the last iteration
   struct Coming {
     Time seen;
@@ -99,6 +111,7 @@ class Replica {
   std::deque<Coming> coming_, joining_;  // by `seen`
   std::vector<std::int32_t> joined_;     // that wait for the first token of an iteration
   std::vector<Finished>*left_ = nullptr, *told_ = nullptr;
+  bool failed_ = false;
   bool blocked_ = false;  // nothing runs, and who waits has no room
   double credit_ = 0;     // tokens that iterations with prompts in them have drafted beyond one a sequence
   struct Stretch {

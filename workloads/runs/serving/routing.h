@@ -6,16 +6,18 @@
 
 namespace orrery::serving {
 
-/// `turn`: how many requests were dealt out before it; `at`: the replica of a number, as it is when the request comes.
+/// One of `count` replicas. `turn`: how many requests were dealt out before it; `at`: the replica of a number, as it is
+/// when the request comes.
 template <class ReplicaAt>
-std::int64_t routed(const Fleet& fleet, const Trace& trace, const Request& request, std::int64_t turn, ReplicaAt at) {
-  if (fleet.router == Router::round_robin) return turn % fleet.replicas;
+std::int64_t routed(const Fleet& fleet, std::int64_t count, const Trace& trace, const Request& request,
+                    std::int64_t turn, ReplicaAt at) {
+  if (fleet.router == Router::round_robin) return turn % count;
   const bool by_prefix = fleet.router == Router::prefix_aware && fleet.limits.prefix_caching;
   std::int64_t best = 0, best_found = -1, best_load = 0;
-  for (std::int64_t i = 0; i < fleet.replicas; ++i) {
+  for (std::int64_t i = 0; i < count; ++i) {
     Replica& replica = at(i);
     const std::int64_t load = replica.under_way();
-    const std::int64_t found = by_prefix ? replica.scheduler().blocks().found(trace.contents_of(request)) : 0;
+    const std::int64_t found = by_prefix ? replica.found(trace.contents_of(request)) : 0;
     if (found > best_found || (found == best_found && load < best_load)) {
       best = i;
       best_found = found;

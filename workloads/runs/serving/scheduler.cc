@@ -16,7 +16,8 @@ Scheduler::Scheduler(const Trace& trace, const Limits& limits, std::vector<Seque
       phases_(static_cast<std::size_t>(limits.block_tokens), 0) {}
 
 void Scheduler::wait(std::int32_t id) {
-  at(id).prompt = request(id).input;
+  // One that comes from a replica that failed brings what was written of its answer.
+  at(id).prompt = request(id).input + at(id).generated;
   waiting_.push_back(id);
 }
 
@@ -68,12 +69,16 @@ Scheduler::Found Scheduler::found() const {
   if (!limits_.prefix_caching || waiting_.empty()) return {};
   const std::int32_t id = waiting_.front();
   const auto contents = trace_.contents_of(request(id));
-  const std::int64_t count = blocks_.found(contents);
+  const std::int64_t here = blocks_.found(contents);
+  const Sequence& s = sequence(id);
+  // What left the cache while the request waited is missing from a beginning that was read in part.
+  const std::int64_t count = here >= s.staged_from ? std::max<std::int64_t>(here, s.staged_until) : here;
   if (count == 0) return {};
   // A token at least is computed, for the next one to be drawn from.
   const std::int64_t most = (sequence(id).prompt - 1) / limits_.block_tokens * limits_.block_tokens;
   return {count, std::min(count * trace_.content_tokens, most),
-          blocks_.unheld(contents.first(static_cast<std::size_t>(count)))};
+          blocks_.unheld(contents.first(static_cast<std::size_t>(here))) + (count - here) * blocks_.of_content(),
+          count - here};
 }
 
 std::int64_t Scheduler::blocks_to_begin(const Found& found, std::int64_t fresh) const {
@@ -99,7 +104,13 @@ std::int32_t Scheduler::admit() {
   ++s.admissions;
   s.computed = static_cast<std::int32_t>(cached.tokens);
   s.held = static_cast<std::int32_t>(cached.contents);
-  blocks_.hold(trace_.contents_of(request(id)).first(static_cast<std::size_t>(cached.contents)));
+  const auto contents = trace_.contents_of(request(id)).first(static_cast<std::size_t>(cached.contents));
+  blocks_.hold(contents.first(static_cast<std::size_t>(cached.contents - cached.read)));
+  if (cached.read > 0) {
+    blocks_.take(cached.read * blocks_.of_content());
+    for (const std::int32_t content : contents.last(static_cast<std::size_t>(cached.read))) blocks_.remember(content);
+  }
+  s.staged_from = s.staged_until = 0;
   prompt_tokens_ += s.prompt;
   found_tokens_ += cached.tokens;
   link(id);

@@ -37,6 +37,8 @@ struct Limits {
   /// are then those of one token.
   double tokens_per_iteration = 1;
   FirstToken first_token = FirstToken::transfer;
+  std::vector<Tier> tiers = {};  // below its cache, each of a replica
+  TierWrite tier_write = TierWrite::on_eviction;
 };
 
 struct Sequence {
@@ -47,6 +49,7 @@ struct Sequence {
   std::int64_t joined = 0, leaves = 0;   // iterations that decode, done when it began to and when it is through
   std::int32_t before = -1, after = -1;  // neighbours by admission
   std::int32_t admissions = 0;
+  std::int32_t staged_from = 0, staged_until = 0;  // contents that were read for it from below the cache
   bool running = false, decoding = false;
 };
 
@@ -97,6 +100,7 @@ class Scheduler {
   /// Tokens of the first that waits which the cache has, and blocks that holding them takes of the free ones.
   struct Found {
     std::int64_t contents = 0, tokens = 0, blocks = 0;
+    std::int64_t read = 0;  // of the contents, those that were read from below the cache
   };
   Found found() const;
   /// Blocks of a chunk of the first that waits.
@@ -110,6 +114,14 @@ class Scheduler {
   // What the replica does.
   /// A request comes, and waits.
   void wait(std::int32_t id);
+  /// Contents of a request that comes have been read from below the cache.
+  void stage(std::int32_t id, std::int64_t from, std::int64_t until) {
+    at(id).staged_from = static_cast<std::int32_t>(from);
+    at(id).staged_until = static_cast<std::int32_t>(until);
+  }
+  /// All that wait leave.
+  std::deque<std::int32_t> take_waiting() { return std::exchange(waiting_, {}); }
+  void lie_above(CacheTiers* below) { blocks_.lie_above(below, limits_.tier_write); }
   void do_steps(std::int64_t steps);
   /// A chunk is through; whether its prompt is, so that it has a token.
   bool finish_chunk(const Chunk& chunk);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "sim/error.h"
+#include "workloads/runs/serving/elastic.h"
 #include "workloads/runs/serving/replica.h"
 #include "workloads/runs/serving/routing.h"
 
@@ -25,6 +26,17 @@ Segment SlowTimes::decode(std::int64_t sequences, std::int64_t keys) {
 }
 
 Time SlowTimes::mixed(const Mixed& batch) { return std::llround(factor_ * static_cast<double>(times_.mixed(batch))); }
+
+void add_tiers(std::vector<TierUse>& sums, const std::vector<TierUse>& replica) {
+  sums.resize(std::max(sums.size(), replica.size()));
+  for (std::size_t i = 0; i < replica.size(); ++i) {
+    sums[i].written += replica[i].written;
+    sums[i].read += replica[i].read;
+    sums[i].evicted += replica[i].evicted;
+    sums[i].left += replica[i].left;
+    sums[i].reading += replica[i].reading;
+  }
+}
 
 namespace {
 
@@ -49,6 +61,7 @@ void run_closed(const Trace& trace, Replicas& replicas, std::vector<ClosedLoop>&
 
 Outcome serve(const Trace& trace, const Fleet& fleet, StepTimes& times) {
   SIM_CHECK(fleet.limits.batching != nullptr, "a fleet without a policy");
+  if (fleet.autoscale || fleet.failures) return serve_elastic(trace, fleet, times);
   Outcome outcome;
   outcome.requests.resize(trace.requests.size());
   outcome.samples.resize(static_cast<std::size_t>(fleet.replicas));
@@ -71,13 +84,14 @@ Outcome serve(const Trace& trace, const Fleet& fleet, StepTimes& times) {
         at(number).run(request.arrival);
         return at(number);
       };
-      at(routed(fleet, trace, request, i, then)).add(i, request.arrival);
+      at(routed(fleet, fleet.replicas, trace, request, i, then)).add(i, request.arrival);
     }
     for (auto& replica : replicas) replica->run(kNever);
   }
   for (const auto& replica : replicas) {
     outcome.prompt_tokens += replica->scheduler().prompt_tokens();
     outcome.found_tokens += replica->scheduler().found_tokens();
+    add_tiers(outcome.tiers, replica->tiers());
   }
   return outcome;
 }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string_view>
 
 #include "workloads/runs/serving/batching.h"
@@ -16,13 +17,48 @@ namespace orrery::serving {
 enum class Router : std::uint8_t { round_robin, least_loaded, prefix_aware };
 std::string_view name_of(Router router);
 
+/// What the number of replicas follows, of each: requests under way, those that wait, or the share of its cache in use.
+enum class ScaleBy : std::uint8_t { under_way, waiting, cache };
+std::string_view name_of(ScaleBy by);
+
+struct Autoscale {
+  std::int64_t least = 1, most = 1;  // replicas
+  ScaleBy by = ScaleBy::under_way;
+  double target = 1;       // of a replica
+  double tolerance = 0.1;  // of the ratio of what is and the target, within which nothing changes
+  Time every = 0;          // from one measurement to the next
+  Time lag = 0;            // from a measurement to what follows of it
+  Time start = 0;          // from when a replica is asked for until it serves
+  Time hold = 0;           // fewer are kept only than all that was asked for within this time
+};
+
+/// What becomes of requests on a replica that fails: they go on elsewhere with what is written, begin again there, or
+/// are lost.
+enum class AtFailure : std::uint8_t { migrate, again, lost };
+std::string_view name_of(AtFailure what);
+
+struct Failures {
+  double mean_s = 0;  // between failures of a replica; 0: by `at`
+  Time at = 0;        // when the first `replicas` fail
+  std::int64_t replicas = 1;
+  Time noticed = 0;  // until nobody sends requests to it any more
+  Time restart = 0;  // from then until it serves again
+  AtFailure requests = AtFailure::migrate;
+  std::uint64_t seed = 1;
+};
+
 struct Fleet {
   Limits limits;  // of each replica
   std::int64_t replicas = 1;
   Router router = Router::round_robin;
   std::int64_t slow = 0;  // the first so many replicas take slow_factor times as long for each iteration
   double slow_factor = 1;
+  std::optional<Autoscale> autoscale = {};  // of open loops
+  std::optional<Failures> failures = {};    // likewise
 };
+
+/// Sums of what tiers of replicas did.
+void add_tiers(std::vector<TierUse>& sums, const std::vector<TierUse>& replica);
 
 /// Iterations of a replica that is slower than others.
 class SlowTimes : public StepTimes {

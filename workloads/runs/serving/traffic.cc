@@ -67,6 +67,20 @@ double gap_of(const Traffic& traffic, Draws draws) {
   return 0;
 }
 
+/// When so much of the load has come that the rate alone brings in `at` seconds: arrivals of a rate that varies are
+/// those of an even one in another time (Cinlar, Introduction to Stochastic Processes, 1975).
+double varied(const Traffic& traffic, double at) {
+  if (traffic.levels.empty()) return at;
+  const double part = traffic.duration / static_cast<double>(traffic.levels.size());
+  double from = 0;
+  for (const double level : traffic.levels) {
+    if (at <= level * part && level > 0) return from + at / level;
+    at -= level * part;
+    from += part;
+  }
+  return traffic.duration + 1;
+}
+
 }  // namespace
 
 Trace trace_of(const Traffic& traffic, std::int64_t block_tokens) {
@@ -84,8 +98,9 @@ Trace trace_of(const Traffic& traffic, std::int64_t block_tokens) {
     Request request;
     if (traffic.concurrency == 0) {
       at += gap_of(traffic, Draws(traffic.seed, Drawn::arrival, i));
-      if (traffic.duration > 0 && at > traffic.duration) break;
-      request.arrival = static_cast<Time>(std::llround(at * kPicoseconds));
+      const double when = varied(traffic, at);
+      if (traffic.duration > 0 && when > traffic.duration) break;
+      request.arrival = static_cast<Time>(std::llround(when * kPicoseconds));
     }
     request.input = static_cast<std::int32_t>(traffic.prefix.tokens) +
                     length_of(traffic.input, Draws(traffic.seed, Drawn::input, i));

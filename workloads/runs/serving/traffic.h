@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
 #include "workloads/runs/serving/trace.h"
 
@@ -32,6 +33,8 @@ struct Traffic {
   Arrivals arrivals = Arrivals::poisson;
   double burstiness = 1;  // gamma: its shape; 1 is Poisson, less comes in bursts
   double duration = 0;    // seconds
+  /// Of the rate, each for an equal part of the duration: loads that rise and fall.
+  std::vector<double> levels;
   // Closed loop.
   std::int64_t concurrency = 0;
   std::int64_t requests = 0;  // of either
