@@ -24,6 +24,14 @@ bool is_scenario(const std::string& text) {
          std::find(names.begin(), names.end(), text) != names.end();
 }
 
+/// A fabric's own file: it says its kind, and of no cluster.
+bool is_fabric_file(const std::string& path) {
+  std::error_code unreadable;
+  if (!std::filesystem::is_regular_file(path, unreadable)) return false;
+  const sim::Settings document = scenarios::read_once(path);
+  return document.is_mapping() && document.find("cluster") == nullptr && document.find("kind") != nullptr;
+}
+
 }  // namespace
 
 sim::Settings document_of(const std::string& kind, const std::string& name) {
@@ -31,7 +39,7 @@ sim::Settings document_of(const std::string& kind, const std::string& name) {
 }
 
 void declare_cluster(CommandOptions app, ClusterOptions& options) {
-  app.add_option("cluster", options.what, "scenario file, or the name of a shipped scenario or fabric").required();
+  app.add_option("cluster", options.what, "a scenario's or a fabric's file, or the name of a shipped one").required();
   app.add_option("--device", options.device, "device profile of the nodes of a fabric (default h100-sxm-80gb)");
   app.add_option("--set", options.sets, "key.path=value, laid over the scenario or the fabric; may be repeated")
       .allow_extra_args(false)
@@ -39,7 +47,7 @@ void declare_cluster(CommandOptions app, ClusterOptions& options) {
 }
 
 NamedCluster read_cluster(const ClusterOptions& options, std::int64_t gpus) {
-  if (is_scenario(options.what)) {
+  if (is_scenario(options.what) && !is_fabric_file(options.what)) {
     const sim::Settings document = scenarios::read_scenario(options.what, options.sets);
     const scenarios::Scenario scenario = scenarios::load_scenario(document);
     const workloads::Job& job = scenario.job;

@@ -7,12 +7,15 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <string_view>
 
 #include "sim/error.h"
 #include "tools/cluster.h"
@@ -35,8 +38,14 @@ namespace {
 
 using topology::Cluster;
 
+/// What the reader was quoted for one of each; -1: nothing. A link is a cable with what is plugged in at both its ends.
+struct Quotes {
+  double switch_usd = -1, switch_w = -1, link_usd = -1, link_w = -1;
+};
+
 struct TopologyOptions {
   ClusterOptions cluster;
+  Quotes quotes;
   std::string dot, svg, json, report;
   std::int64_t gpus = 256;
 };
@@ -140,7 +149,58 @@ TextTable paths_table(const Cluster::Description& about) {
   return paths;
 }
 
-Sheet description_sheet(const NamedCluster& named, const std::vector<PlacedPaths>& placed) {
+/// What is bought for the network between nodes. Left out: spares, racks, ports of a switch that are split among cables
+/// (each link counts as one), copper, which has no transceivers, and NICs, which come with their nodes.
+struct Parts {
+  std::int64_t switches = 0, nic_links = 0, switch_links = 0;
+
+  explicit Parts(const Cluster::Description& about) {
+    constexpr std::string_view kSwitch = " switch";
+    for (const auto& row : about.vertices) {
+      if (std::string_view(row.what).ends_with(kSwitch) && row.what != "PCIe switch") switches += row.count;
+    }
+    for (const auto& row : about.tiers) {
+      if (row.tier == topology::Tier::leaf) nic_links += row.links;
+      if (row.tier > topology::Tier::leaf) switch_links += row.links;
+    }
+  }
+  std::int64_t links() const { return nic_links + switch_links; }
+  /// Nothing where one of the two was not quoted.
+  std::optional<double> of_all(double a_switch, double a_link) const {
+    if (a_switch < 0 || a_link < 0) return std::nullopt;
+    return static_cast<double>(switches) * a_switch + static_cast<double>(links()) * a_link;
+  }
+};
+
+TextTable parts_table(const Parts& parts, const Quotes& quotes, std::int64_t gpus) {
+  const auto number = [](std::int64_t count) { return count_text(static_cast<double>(count)); };
+  TextTable table({{"", Align::left}, {""}});
+  table.add_row({"switches", number(parts.switches)});
+  table.add_row({"cables between NICs and switches", number(parts.nic_links)});
+  table.add_row({"cables between switches", number(parts.switch_links)});
+  table.add_row({"transceivers, if all are optical", number(2 * parts.links())});
+  if (const auto usd = parts.of_all(quotes.switch_usd, quotes.link_usd)) {
+    table.add_row({"price, USD", count_text(std::round(*usd))});
+    table.add_row({"price a GPU, USD", count_text(std::round(*usd / static_cast<double>(gpus)))});
+  }
+  if (const auto watts = parts.of_all(quotes.switch_w, quotes.link_w)) {
+    table.add_row({"power", si_text(*watts, "W")});
+    table.add_row({"power a GPU", si_text(*watts / static_cast<double>(gpus), "W")});
+  }
+  return table;
+}
+
+nlohmann::ordered_json parts_json(const Parts& parts, const Quotes& quotes) {
+  nlohmann::ordered_json json{{"switches", parts.switches},
+                              {"nic_cables", parts.nic_links},
+                              {"switch_cables", parts.switch_links},
+                              {"transceivers", 2 * parts.links()}};
+  if (const auto usd = parts.of_all(quotes.switch_usd, quotes.link_usd)) json["price_usd"] = *usd;
+  if (const auto watts = parts.of_all(quotes.switch_w, quotes.link_w)) json["network_w"] = *watts;
+  return json;
+}
+
+Sheet description_sheet(const NamedCluster& named, const std::vector<PlacedPaths>& placed, const Quotes& quotes) {
   const Cluster& cluster = named.cluster;
   const Cluster::Description about = cluster.describe();
   Sheet sheet("Cluster: " + named.title, cluster.fabric_spec().provenance);
@@ -151,6 +211,8 @@ Sheet description_sheet(const NamedCluster& named, const std::vector<PlacedPaths
     sheet.add_fact("ECMP", fmt::format("x {:.3f}", about.collision_factor),
                    "expected slow-down of a fully loaded leaf uplink");
   sheet.add_table("Counts", {}, counts_table(about));
+  if (const Parts parts(about); parts.links() > 0)
+    sheet.add_table("Parts of the network", {}, parts_table(parts, quotes, cluster.gpus()));
   SheetChart rates{"Rate of all links of a tier, one direction", "tier", "TB/s", {}, {}, {{"rate", {}}}};
   for (const auto& row : about.tiers) {
     rates.labels.emplace_back(topology::name_of(row.tier));
@@ -163,12 +225,16 @@ Sheet description_sheet(const NamedCluster& named, const std::vector<PlacedPaths
   return sheet;
 }
 
-void write_description(std::ostream& out, const std::string& title, const Cluster& cluster) {
+void write_description(std::ostream& out, const std::string& title, const Cluster& cluster, const Quotes& quotes) {
   const Cluster::Description about = cluster.describe();
   out << wrapped(fmt::format("{}, {} nodes of {}", title, cluster.nodes(), cluster.gpus_per_node()), "", "  ");
   if (!cluster.fabric_spec().provenance.empty()) out << wrapped(cluster.fabric_spec().provenance, "  ", "  ");
   out << "\nCounts\n";
   counts_table(about).write(out);
+  if (const Parts parts(about); parts.links() > 0) {
+    out << "\nParts of the network between nodes\n";
+    parts_table(parts, quotes, cluster.gpus()).write(out);
+  }
   out << "\nLinks, one direction, line rates\n";
   links_table(about).write(out);
   out << fmt::format("\nBisection between two halves of the nodes: {} of payload\n", rate_text(about.bisection));
@@ -196,7 +262,7 @@ nlohmann::ordered_json hashed_json(const std::vector<PlacedPaths>& placed) {
 }
 
 nlohmann::ordered_json description_json(const std::string& title, const Cluster& cluster,
-                                        const std::vector<PlacedPaths>& placed) {
+                                        const std::vector<PlacedPaths>& placed, const Quotes& quotes) {
   const Cluster::Description about = cluster.describe();
   nlohmann::ordered_json json;
   json["cluster"] = title;
@@ -211,6 +277,7 @@ nlohmann::ordered_json description_json(const std::string& title, const Cluster&
                              {"bytes_per_s_each", row.rate_each.value()},
                              {"bytes_per_s", row.total.value()}});
   }
+  if (const Parts parts(about); parts.links() > 0) json["parts"] = parts_json(parts, quotes);
   json["bisection_bytes_per_s"] = about.bisection.value();
   json["ecmp_slowdown"] = about.collision_factor;
   json["sharp"] = cluster.fabric_spec().switches.sharp;
@@ -282,14 +349,16 @@ int topology(const TopologyOptions& options) {
   const auto placed =
       printed || !options.json.empty() || !options.report.empty() ? hashed_paths(named) : std::vector<PlacedPaths>{};
   if (!options.json.empty()) {
-    write_output(options.json,
-                 [&](std::ostream& out) { write_json(out, description_json(named.title, cluster, placed)); });
+    write_output(options.json, [&](std::ostream& out) {
+      write_json(out, description_json(named.title, cluster, placed, options.quotes));
+    });
   }
   if (!options.report.empty()) {
-    write_output(options.report, [&](std::ostream& out) { write_page(out, description_sheet(named, placed).page()); });
+    write_output(options.report,
+                 [&](std::ostream& out) { write_page(out, description_sheet(named, placed, options.quotes).page()); });
   }
   if (printed) {
-    write_description(std::cout, named.title, cluster);
+    write_description(std::cout, named.title, cluster, options.quotes);
     if (!placed.empty()) {
       std::cout << '\n' << kHashedMeaning << '\n';
       hashed_table(placed).write(std::cout);
@@ -304,6 +373,20 @@ Action declare_topology(CommandOptions app) {
   const auto options = std::make_shared<TopologyOptions>();
   declare_cluster(app, options->cluster);
   app.add_option("--gpus", options->gpus, "GPUs on a fabric (default 256)").check(Range(1, 1 << 20));
+  Quotes& quotes = options->quotes;
+  constexpr double kMost = 1e9;
+  const auto quote = [&](const char* name, double& value, const char* help, const char* unit) {
+    return app.add_option(name, value, help).type_name(unit).check(Range(0.0, kMost));
+  };
+  CommandOption switch_price = quote("--switch-price", quotes.switch_usd, "dollars a switch", "USD");
+  CommandOption link_price = quote("--link-price", quotes.link_usd, "dollars a cable with its transceivers", "USD");
+  switch_price.needs(link_price);
+  link_price.needs(switch_price);
+  CommandOption switch_power = quote("--switch-power", quotes.switch_w, "watts a switch", "W");
+  CommandOption link_power =
+      quote("--link-power", quotes.link_w, "watts of the transceivers at both ends of a cable", "W");
+  switch_power.needs(link_power);
+  link_power.needs(switch_power);
   app.add_option("--dot", options->dot, "write the graph for Graphviz to FILE, or to standard output for -")
       .type_name("FILE");
   app.add_option("--svg", options->svg, "draw the graph (needs Graphviz)").type_name("FILE");

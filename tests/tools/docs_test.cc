@@ -216,6 +216,31 @@ TEST_CASE("the steps that mission.md gives for the request's network are those o
   }
 }
 
+TEST_CASE("the steps that mission.md gives for what Eos loses beside collectives are those of its factors") {
+  const std::string mission = tests::read_file(fs::path(tests::kSourceDir) / "docs/mission.md");
+  for (const auto& [group, tensor] : {std::pair{"1.05", "1.05"}, {"1", "1"}, {"1.031", "1.029"}, {"1.138", "1.029"}}) {
+    const json run =
+        json::parse(tests::orrery({"run", "eos-gpt3-175b", "--set",
+                                   fmt::format("software.compute_slowdown_under_collective={}", group), "--set",
+                                   fmt::format("software.tensor_overlap_slowdown={}", tensor), "--json", "-"})
+                        .out);
+    const std::string row = fmt::format("\n| {}, {}", group, tensor);
+    INFO(row);
+    const std::size_t at = mission.find(row);
+    REQUIRE(at != std::string::npos);
+    CHECK(mission.substr(at, mission.find(" |\n", at) - at)
+              .ends_with(fmt::format(" | {:.3f}", run["iteration_time_s"].get<double>())));
+  }
+  // 132 SMs, less those that the submission's file names: product's share of a layer's FLOPs, and SMs held beside it.
+  const std::vector<std::pair<double, double>> held{{1, 24}, {4, 4}, {3, 4}, {3, 8}, {4, 2}, {4, 4}, {12, 1}};
+  double all = 0, slowed = 0;
+  for (const auto& [share, processors] : held) {
+    all += share;
+    slowed += share * 132 / (132 - processors);
+  }
+  CHECK(fmt::format("{:.3f}", slowed / all) == "1.029");
+}
+
 TEST_CASE("the tutorial's steps are those that its commands print, within 3 %") {
   const std::string text = tests::read_file(fs::path(tests::kSourceDir) / "docs/tutorial.md");
   const std::size_t begin = text.find("<<'YAML'\n") + 9;

@@ -92,6 +92,28 @@ TEST_CASE("every kind of fabric is described and drawn") {
   }
 }
 
+TEST_CASE("topology counts what a network is made of, and sums what a switch and a cable cost") {
+  // Two full units of 32 nodes on rails: 8 leaves each, 32 ways down and 32 up; a spine per way up holds 64 / 8 of
+  // them.
+  const json plain = json_of(tests::orrery({"topology", "ndr-rail", "--gpus", "512", "--json", "-"}));
+  const json& parts = plain["parts"];
+  CHECK(parts["nic_cables"] == 512);
+  CHECK(parts["switch_cables"] == 512);
+  CHECK(parts["transceivers"] == 2048);
+  CHECK_FALSE(parts.contains("price_usd"));
+  const json quoted =
+      json_of(tests::orrery({"topology", "ndr-rail", "--gpus", "512", "--switch-price", "20000", "--link-price", "1500",
+                             "--switch-power", "900", "--link-power", "34", "--json", "-"}));
+  const double switches = parts["switches"].get<double>();
+  CHECK(quoted["parts"]["price_usd"] == switches * 20000 + 1024 * 1500);
+  CHECK(quoted["parts"]["network_w"] == switches * 900 + 1024 * 34);
+  CHECK_FALSE(json_of(tests::orrery({"topology", "single-node", "--gpus", "8", "--json", "-"})).contains("parts"));
+  const Outcome half = tests::orrery({"topology", "ndr-rail", "--switch-price", "20000"});
+  CHECK(half.status == 2);
+  CHECK(half.err.find("--link-price") != std::string::npos);
+  CHECK(tests::orrery({"topology", "ndr-rail", "--switch-price", "-1", "--link-price", "1"}).status == 2);
+}
+
 TEST_CASE("run, traffic and compare show the traffic by tier, and what a placement moves") {
   const Folder folder;
   const std::string packed = folder.write("packed.yaml", small_scenario());

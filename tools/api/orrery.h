@@ -115,7 +115,7 @@ struct RunOptions {
 /// Simulates the plan; where every rank is asked for, their instances and communicators are made first.
 Result run(const Plan& plan, const RunOptions& options = {});
 
-/// The version, as in "0.2.0".
+/// The version, as in "0.3.0".
 std::string version();
 /// The folder that names are looked up in: $ORRERY_HOME, else beside and above the program, else where it was
 /// installed.

@@ -1,5 +1,5 @@
 # A Spack package: put this folder into a repository of packages as packages/orrery. There is no archive of a release to
-# fetch yet, so that it builds sources that are there: spack dev-build orrery@0.2.0
+# fetch yet, so that it builds sources that are there: spack dev-build orrery@0.3.0
 from spack.package import *
 
 
@@ -7,7 +7,7 @@ class Orrery(CMakePackage):
     """Discrete-event simulator of large language model training on GPU clusters."""
 
     license("Apache-2.0")
-    version("0.2.0")
+    version("0.3.0")
     variant("mpi", default=False, description="spread sweeps and searches over MPI ranks")
 
     depends_on("cxx", type="build")
