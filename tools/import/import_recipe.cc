@@ -569,20 +569,32 @@ Draft import_recipe(Recipe recipe, std::int64_t gpus, const std::vector<std::str
   return draft;
 }
 
-/// The text of a module of Python that lies beside a file, by its dotted name; those of packages are not looked for.
-PythonModules modules_beside(const std::string& file) {
-  return [folder = std::filesystem::path(file).parent_path()](const std::string& name) {
-    std::filesystem::path path = folder;
-    std::size_t dots = 0;
-    while (dots < name.size() && name[dots] == '.') ++dots;
-    for (std::size_t i = 1; i < dots; ++i) path /= "..";
-    std::string rest = name.substr(dots);
-    std::replace(rest.begin(), rest.end(), '.', '/');
-    path /= rest + ".py";
-    std::error_code error;
-    if (rest.empty() || !std::filesystem::is_regular_file(path, error)) return std::optional<PythonModule>();
-    return std::optional<PythonModule>({path.string(), read_text(path.string())});
+/// The text of a module of Python that lies beside the file that imports it, or in the package's tree that the file is
+/// part of. Packages that are installed are not looked for.
+std::optional<PythonModule> module_near(const std::string& name, const std::string& from) {
+  std::error_code error;
+  std::filesystem::path folder = std::filesystem::absolute(from, error).lexically_normal().parent_path();
+  std::size_t dots = 0;
+  while (dots < name.size() && name[dots] == '.') ++dots;
+  for (std::size_t i = 1; i < dots; ++i) folder = folder.parent_path();
+  std::string rest = name.substr(dots);
+  std::replace(rest.begin(), rest.end(), '.', '/');
+  const auto readable = [&](const std::filesystem::path& path) {
+    return std::filesystem::is_regular_file(path, error);
   };
+  // An absolute name of a package is looked for from each folder above that its first word leads down from.
+  const std::string first = rest.substr(0, rest.find('/'));
+  for (int above = 0; above < 12; ++above) {
+    std::filesystem::path path = folder / (rest + ".py");
+    if (!rest.empty() && readable(path)) return PythonModule{path.string(), read_text(path.string())};
+    path = folder / rest / "__init__.py";
+    if (readable(path)) return PythonModule{path.string(), read_text(path.string())};
+    const std::string inside = folder.filename().string();
+    if (dots > 0 || rest.find('/') == std::string::npos || !folder.has_relative_path()) break;
+    folder = folder.parent_path();
+    if (inside == first && above > 0 && !std::filesystem::exists(folder / first, error)) break;
+  }
+  return std::nullopt;
 }
 
 Recipe read_recipe(const std::string& file, const std::string& function, bool bridge,
@@ -599,7 +611,7 @@ Recipe read_recipe(const std::string& file, const std::string& function, bool br
       throw sim::UserError({file, 1, 1}, "model", "is not there, expected a ConfigContainer of Megatron-Bridge");
     return recipe;
   }
-  PythonRecipe read = read_python_recipe(read_text(file), file, function, modules_beside(file));
+  PythonRecipe read = read_python_recipe(read_text(file), file, function, module_near);
   recipe.whole = std::move(read.recipe);
   recipe.function = std::move(read.function);
   not_followed = std::move(read.remarks);

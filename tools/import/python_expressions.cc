@@ -34,9 +34,10 @@ Settings PythonExpressions::unknown(std::size_t begin) const {
   return python_object(text, tokens_[begin].place);
 }
 
-Settings PythonExpressions::lookup(const std::string& name, const Scope& scope, const sim::Place& place) const {
+Settings PythonExpressions::lookup(const std::string& name, const Scope& scope, const sim::Place& place) {
   if (const auto found = scope.find(name); found != scope.end()) return found->second;
   if (const auto found = globals_.find(name); found != globals_.end()) return found->second;
+  if (std::optional<Settings> found = imports(name)) return *found;
   return python_object(name, place);
 }
 
@@ -188,14 +189,14 @@ Settings PythonExpressions::atom(Scope& scope) {
       step();
       return Settings::scalar(token.text, token.place);
     case Kind::opaque:
-      step();
-      return python_object("text", token.place);
     case Kind::string: {
       std::string text;
-      while (now().kind == Kind::string) {
+      bool known = true;
+      for (; now().kind == Kind::string || now().kind == Kind::opaque; step()) {
+        known = known && now().kind == Kind::string;
         text += now().text;
-        step();
       }
+      if (!known) return python_object("text", token.place);
       return Settings::scalar(std::move(text), token.place, true);
     }
     case Kind::name:
@@ -242,6 +243,17 @@ Settings PythonExpressions::braces() {
   return unknown(begin);
 }
 
+std::string PythonExpressions::dotted_argument() const {
+  std::string path;
+  std::size_t word = at_;
+  for (; word + 1 < tokens_.size() && tokens_[word].kind == Kind::name; word += 2) {
+    path += (path.empty() ? "" : ".") + tokens_[word].text;
+    if (!tokens_[word + 1].is(".")) break;
+  }
+  const bool ends = word + 1 < tokens_.size() && (tokens_[word + 1].is(",") || tokens_[word + 1].is(")"));
+  return ends ? path : "";
+}
+
 PythonExpressions::Arguments PythonExpressions::arguments(Scope& scope) {
   Arguments given;
   need("(");
@@ -254,8 +266,7 @@ PythonExpressions::Arguments PythonExpressions::arguments(Scope& scope) {
       step();
       step();
     }
-    const bool variable = now().kind == Kind::name && (tokens_[at_ + 1].is(",") || tokens_[at_ + 1].is(")"));
-    const std::string path = variable ? now().text : "";
+    const std::string path = dotted_argument();
     Settings value = python_trimmed(expression(scope));
     if (named) {
       given.named[name] = std::move(value);
@@ -280,8 +291,13 @@ Settings PythonExpressions::called(const Settings& callee, const std::string& pa
   if (defines(path) && !scope.contains(path)) {
     Settings result = run(path, given.in_order, given.named, place);
     for (std::size_t i = 0; i < given.paths.size(); ++i) {
-      const auto variable = scope.find(given.paths[i]);
-      if (variable != scope.end()) variable->second = given.in_order[i];
+      const std::size_t dot = given.paths[i].find('.');
+      const auto variable = scope.find(given.paths[i].substr(0, dot));
+      if (variable == scope.end()) continue;
+      if (dot == std::string::npos)
+        variable->second = given.in_order[i];
+      else if (variable->second.is_mapping() && given.in_order[i].is_mapping())
+        python_assign(variable->second, given.paths[i].substr(dot + 1), given.in_order[i]);
     }
     return result;
   }
