@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <optional>
 #include <set>
 
@@ -160,6 +161,16 @@ Settings PythonExpressions::postfix(Scope& scope) {
       const std::string name = now().text;
       step();
       if (!path.empty()) path += "." + name;
+      const bool folds = name == "lower" && value.is_scalar() && is("(") && tokens_[at_ + 1].is(")");
+      if (folds) {
+        std::string text = value.text();
+        std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
+        value = Settings::scalar(std::move(text), value.place(), true);
+        step();
+        step();
+        path.clear();
+        continue;
+      }
       const Settings* member = value.is_mapping() ? value.find(name) : nullptr;
       value = member != nullptr ? Settings(*member) : attribute(value, name);
     } else if (is("(")) {
@@ -280,6 +291,26 @@ PythonExpressions::Arguments PythonExpressions::arguments(Scope& scope) {
   return given;
 }
 
+std::optional<Settings> PythonExpressions::asked(const std::string& path, const Arguments& given,
+                                                 const sim::Place& place) const {
+  if (given.in_order.size() < 2) return std::nullopt;
+  const Settings &value = given.in_order[0], &what = given.in_order[1];
+  const auto answer = [&](bool holds) { return Settings::scalar(holds ? "true" : "false", place); };
+  // Of objects only a run knows the classes, and the attributes that nobody set here.
+  if (path == "isinstance" && value.is_scalar() && !value.is_null()) {
+    const std::string type = python_target(what);
+    const bool text = python_truth(value).has_value() &&
+                      value.text().find_first_not_of("0123456789.-+eE") != std::string::npos &&
+                      value.text() != "true" && value.text() != "false";
+    if (type == "str" || (!type.empty() && text)) return answer(type == "str" && text);
+    return std::nullopt;
+  }
+  const Settings* member = value.is_mapping() && what.is_scalar() ? value.find(what.text()) : nullptr;
+  if (path == "hasattr" && member != nullptr) return answer(true);
+  if (path == "getattr" && member != nullptr) return *member;
+  return std::nullopt;
+}
+
 Settings PythonExpressions::called(const Settings& callee, const std::string& path, Scope& scope) {
   const sim::Place place = now().place;
   Arguments given = arguments(scope);
@@ -288,6 +319,7 @@ Settings PythonExpressions::called(const Settings& callee, const std::string& pa
     append(path.substr(0, path.size() - 7), given.in_order[0], scope);
     return Settings::scalar("null", place);
   }
+  if (std::optional<Settings> known = asked(path, given, place)) return *known;
   if (defines(path) && !scope.contains(path)) {
     Settings result = run(path, given.in_order, given.named, place);
     for (std::size_t i = 0; i < given.paths.size(); ++i) {

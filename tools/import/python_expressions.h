@@ -58,6 +58,8 @@ class PythonExpressions : protected PythonWords {
   Arguments arguments(Scope& scope);
   /// The argument at hand where it is a dotted name and nothing else; empty where it is more.
   std::string dotted_argument() const;
+  /// What isinstance, hasattr and getattr say, where the value is known; nothing for other calls.
+  std::optional<Settings> asked(const std::string& path, const Arguments& given, const sim::Place& place) const;
   /// A call: of the file's own function, of what wraps a class (run.Config), of a list's append, or an object.
   Settings called(const Settings& callee, const std::string& path, Scope& scope);
   static Settings sequence_of(const std::vector<Settings>& values, const sim::Place& place);
