@@ -154,6 +154,32 @@ std::string another(const std::string& value) {
 
 }  // namespace
 
+namespace {
+
+/// A field that nobody knows, ahead of each field of the file and beside it, is named or refused.
+void check_added_fields(const Form& form, const std::vector<std::string>& lines, const Folder& folder) {
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    const std::size_t name = lines[i].find_first_not_of(' '), sign = lines[i].find_first_of(":=");
+    if (name == std::string::npos || sign == std::string::npos || lines[i][name] == '-' || lines[i][name] == '{')
+      continue;
+    const bool json = lines[i][name] == '"', toml = lines[i][sign] == '=';
+    const std::string field = json ? "\"unheard\": 1," : toml ? "unheard = 1" : "unheard: 1";
+    std::string text;
+    for (std::size_t j = 0; j < lines.size(); ++j)
+      text += (j == i ? lines[j].substr(0, name) + field + "\n" : "") + lines[j] + "\n";
+    INFO(form.file << ": ahead of " << lines[i]);
+    std::string said;
+    try {
+      said = remarks_of(form.read(folder.write(form.file, text)));
+    } catch (const sim::UserError& error) {
+      said = "unheard, and refused";
+    }
+    CHECK(said.find("unheard") != std::string::npos);
+  }
+}
+
+}  // namespace
+
 TEST_CASE("no field of a file is dropped without a word: another value changes the scenario, is refused or named") {
   const Folder folder;
   for (const Form& form : forms()) {
@@ -191,6 +217,7 @@ TEST_CASE("no field of a file is dropped without a word: another value changes t
       } catch (const sim::UserError&) {
       }
     }
+    check_added_fields(form, lines, folder);
     if (form.more == nullptr) continue;
     INFO(form.file);
     CHECK(remarks_of(form.read(folder.write(form.file, std::string(form.text) + form.more))).find("unheard") !=

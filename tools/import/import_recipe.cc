@@ -280,6 +280,12 @@ void take_layout(Sections& config, Draft& draft, const Recipe& recipe, std::int6
   draft.set("parallelism.tensor", tensor);
   draft.set("parallelism.pipeline", stages);
   draft.set("parallelism.context", context);
+  if (const std::string by = config.word({at + "cp_comm_type", sizes + "cp_comm_type"}, "p2p"); context > 1) {
+    if (by == "a2a" || by == "all_gather" || by == "allgather")
+      draft.set("parallelism.context_method", std::string(by == "a2a" ? "all_to_all" : "all_gather"));
+    else if (by != "p2p")
+      draft.ignored("cp_comm_type " + by, "a ring is simulated");
+  }
   draft.set("parallelism.virtual_pipeline", stages > 1 ? chunks : 1);
   draft.set("parallelism.schedule", std::string(workloads::usual_schedule(stages > 1 ? chunks : 1).name));
   if (expert > 1) {
