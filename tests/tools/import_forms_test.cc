@@ -117,6 +117,48 @@ tensor_parallel_degree = 2
 enable = true
 )";
 
+constexpr const char* kNemo1 = R"(trainer:
+  devices: 8
+  num_nodes: 4
+  precision: bf16
+model:
+  micro_batch_size: 1
+  global_batch_size: 256
+  tensor_model_parallel_size: 4
+  encoder_seq_length: 2048
+  num_layers: 32
+  hidden_size: 4096
+  ffn_hidden_size: 16384
+  num_attention_heads: 32
+  sequence_parallel: true
+exp_manager:
+  create_wandb_logger: false
+)";
+constexpr const char* kContainer = R"(model:
+  num_layers: 32
+  hidden_size: 4096
+  num_attention_heads: 32
+  num_query_groups: 8
+  ffn_hidden_size: 14336
+  seq_length: 4096
+  tensor_model_parallel_size: 2
+  sequence_parallel: true
+  vocab_size: 128256
+train:
+  micro_batch_size: 1
+  global_batch_size: 64
+mixed_precision: bf16_mixed
+)";
+constexpr const char* kAccelerateFsdp = R"(distributed_type: FSDP
+fsdp_config:
+  fsdp_version: 2
+  fsdp_reshard_after_forward: true
+  fsdp_activation_checkpointing: true
+mixed_precision: bf16
+num_machines: 1
+num_processes: 8
+)";
+
 struct Form {
   const char *file, *text, *more;  // more: a line of a field that nobody knows, laid behind line `behind`
   std::function<tools::Draft(const std::string&)> read;
@@ -136,6 +178,13 @@ const std::vector<Form>& forms() {
       {"zero.json", kDeepSpeed, nullptr,
        [](const std::string& f) { return tools::import_deepspeed(f, 8, {"model=llama2-7b"}); }},
       {"config.json", kHf, nullptr, [](const std::string& f) { return tools::import_hf(f); }},
+      {"nemo.yaml", kNemo1, "zzz_unheard_of: 7\n", [](const std::string& f) { return tools::import_nemo(f); }},
+      {"container.yaml", kContainer, "zzz_unheard_of: 7\n",
+       [](const std::string& f) { return tools::import_bridge(f, 8, "", {}); }},
+      {"accelerate.yaml", kAccelerateFsdp, "zzz_unheard_of: 7\n",
+       [](const std::string& f) {
+         return tools::import_accelerate(f, {"model=llama3.1-8b", "batch.micro=2"});
+       }},
   };
   return kForms;
 }
