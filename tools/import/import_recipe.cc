@@ -210,9 +210,9 @@ std::int64_t take_recipe_cluster(Sections& config, Draft& draft, const Recipe& r
     draft.assumed("cluster.device", fmt::format("{}, by the recipe's name", named->device));
   } else if (const std::string stated = device_stated_in(recipe.function); !stated.empty()) {
     draft.first(
-        fmt::format("cluster.device: the recipe's name says {}, which does not ship here: {} is taken; --set "
-                    "cluster.device=NAME for another",
-                    stated, device));
+        fmt::format("cluster.device: the recipe's name says {}, which does not ship here: another stands in for "
+                    "it; --set cluster.device=NAME says which",
+                    stated));
   } else {
     draft.assumed("cluster.device",
                   "h100-sxm-80gb; --set cluster.device=NAME, cluster.fabric=NAME for another machine");
