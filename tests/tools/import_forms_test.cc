@@ -117,6 +117,48 @@ tensor_parallel_degree = 2
 enable = true
 )";
 
+constexpr const char* kNemo1 = R"(trainer:
+  devices: 8
+  num_nodes: 4
+  precision: bf16
+model:
+  micro_batch_size: 1
+  global_batch_size: 256
+  tensor_model_parallel_size: 4
+  encoder_seq_length: 2048
+  num_layers: 32
+  hidden_size: 4096
+  ffn_hidden_size: 16384
+  num_attention_heads: 32
+  sequence_parallel: true
+exp_manager:
+  create_wandb_logger: false
+)";
+constexpr const char* kContainer = R"(model:
+  num_layers: 32
+  hidden_size: 4096
+  num_attention_heads: 32
+  num_query_groups: 8
+  ffn_hidden_size: 14336
+  seq_length: 4096
+  tensor_model_parallel_size: 2
+  sequence_parallel: true
+  vocab_size: 128256
+train:
+  micro_batch_size: 1
+  global_batch_size: 64
+mixed_precision: bf16_mixed
+)";
+constexpr const char* kAccelerateFsdp = R"(distributed_type: FSDP
+fsdp_config:
+  fsdp_version: 2
+  fsdp_reshard_after_forward: true
+  fsdp_activation_checkpointing: true
+mixed_precision: bf16
+num_machines: 1
+num_processes: 8
+)";
+
 struct Form {
   const char *file, *text, *more;  // more: a line of a field that nobody knows, laid behind line `behind`
   std::function<tools::Draft(const std::string&)> read;
@@ -136,6 +178,13 @@ const std::vector<Form>& forms() {
       {"zero.json", kDeepSpeed, nullptr,
        [](const std::string& f) { return tools::import_deepspeed(f, 8, {"model=llama2-7b"}); }},
       {"config.json", kHf, nullptr, [](const std::string& f) { return tools::import_hf(f); }},
+      {"nemo.yaml", kNemo1, "zzz_unheard_of: 7\n", [](const std::string& f) { return tools::import_nemo(f); }},
+      {"container.yaml", kContainer, "zzz_unheard_of: 7\n",
+       [](const std::string& f) { return tools::import_bridge(f, 8, "", {}); }},
+      {"accelerate.yaml", kAccelerateFsdp, "zzz_unheard_of: 7\n",
+       [](const std::string& f) {
+         return tools::import_accelerate(f, {"model=llama3.1-8b", "batch.micro=2"});
+       }},
   };
   return kForms;
 }
@@ -150,6 +199,32 @@ std::string another(const std::string& value) {
   if (value == "false") return "true";
   const bool number = !value.empty() && value.find_first_not_of("0123456789") == std::string::npos;
   return number ? std::to_string(2 * std::stoll(value)) : "zzz-other";
+}
+
+}  // namespace
+
+namespace {
+
+/// A field that nobody knows, ahead of each field of the file and beside it, is named or refused.
+void check_added_fields(const Form& form, const std::vector<std::string>& lines, const Folder& folder) {
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    const std::size_t name = lines[i].find_first_not_of(' '), sign = lines[i].find_first_of(":=");
+    if (name == std::string::npos || sign == std::string::npos || lines[i][name] == '-' || lines[i][name] == '{')
+      continue;
+    const bool json = lines[i][name] == '"', toml = lines[i][sign] == '=';
+    const std::string field = json ? "\"unheard\": 1," : toml ? "unheard = 1" : "unheard: 1";
+    std::string text;
+    for (std::size_t j = 0; j < lines.size(); ++j)
+      text += (j == i ? lines[j].substr(0, name) + field + "\n" : "") + lines[j] + "\n";
+    INFO(form.file << ": ahead of " << lines[i]);
+    std::string said;
+    try {
+      said = remarks_of(form.read(folder.write(form.file, text)));
+    } catch (const sim::UserError& error) {
+      said = "unheard, and refused";
+    }
+    CHECK(said.find("unheard") != std::string::npos);
+  }
 }
 
 }  // namespace
@@ -191,6 +266,7 @@ TEST_CASE("no field of a file is dropped without a word: another value changes t
       } catch (const sim::UserError&) {
       }
     }
+    check_added_fields(form, lines, folder);
     if (form.more == nullptr) continue;
     INFO(form.file);
     CHECK(remarks_of(form.read(folder.write(form.file, std::string(form.text) + form.more))).find("unheard") !=

@@ -38,6 +38,7 @@ bool said_yes(const Settings* value, bool fallback) {
 void take_fsdp_strategy(Sections& config, Draft& draft, std::int64_t gpus) {
   const auto key = [](const char* name) { return std::string("fsdp_config.fsdp_") + name; };
   const std::int64_t version = config.count({key("version")}, 1);
+  if (version > 2) config.find(key("version"))->fail(fmt::format("got {}, expected 1 or 2", version));
   std::string strategy = lower_case(config.word({key("sharding_strategy")}, "full_shard"));
   if (const Settings* reshard = config.find(key("reshard_after_forward")); reshard != nullptr) {
     const std::string word = lower_case(reshard->is_scalar() ? reshard->text() : "");

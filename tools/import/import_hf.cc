@@ -605,7 +605,8 @@ Draft import_hf(const std::string& file) {
   const json document = config_json(file, text);
   if (!document.is_object()) throw UserError(Place{file, 1, 1}, "", "got no JSON object, expected a config.json");
   Config config(members_of(document, file, text, 0));
-  std::string beside;  // the text's model: encoders of pictures and sound
+  std::string beside;               // the text's model: encoders of pictures and sound
+  std::vector<std::string> around;  // the whole's own words
   if (const auto inner = document.find("text_config");
       inner != document.end() && inner->is_object() && config.members().find("num_hidden_layers") == nullptr) {
     const Settings whole = config.members();
@@ -616,7 +617,9 @@ Draft import_hf(const std::string& file) {
     }
     std::vector<std::string> others;
     for (const auto& [key, value] : whole.members()) {
-      if (value.is_mapping() && key != "text_config") others.push_back(key);
+      static const std::set<std::string> kTaken{"text_config", "tie_word_embeddings", "vocab_size", "torch_dtype",
+                                                "dtype"};
+      if (!kTaken.contains(key)) (value.is_mapping() ? others : around).push_back(key);
     }
     if (!others.empty()) beside = fmt::format("{}", fmt::join(others, ", "));
   }
@@ -636,12 +639,19 @@ Draft import_hf(const std::string& file) {
   if (type == nullptr) type = newer;
   const bool half = type != nullptr && type->text() == "float16";
   draft.set("precision", std::string(half ? "fp16" : "bf16"));
-  draft.assumed("precision", half ? "that of the checkpoint" : "bf16, as such models are trained");
+  const std::string stored = type != nullptr && type->is_scalar() ? type->text() : "";
+  draft.assumed("precision", half                                     ? "that of the checkpoint"
+                             : stored.empty() || stored == "bfloat16" ? "bf16, as such models are trained"
+                                                                      : "bf16, as such models are trained; the "
+                                                                        "checkpoint is in " +
+                                                                            stored);
   draft.set("cluster.device", std::string("h100-sxm-80gb"));
   draft.set("cluster.gpus", std::int64_t{8});
   draft.set("batch.global", std::int64_t{8});
   draft.set("batch.micro", std::int64_t{1});
   draft.assumed("cluster, parallelism, batch", "one node of 8 H100, one sequence each; --set cluster.gpus=... or edit");
+  if (!around.empty())
+    draft.ignored(fmt::format("{}", fmt::join(around, ", ")), "of the whole, whose text_config alone is read");
   if (!beside.empty()) draft.ignored(beside, "beside the text's model, which is taken alone");
   remark_on_the_rest(config, draft);
   return draft;

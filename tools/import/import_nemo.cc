@@ -358,6 +358,17 @@ Draft import_nemo(const std::string& file) {
   draft.set("software", std::string("nemo-24.04"));
   draft.assumed("software", "nemo-24.04; --set software=NAME for another release");
   remark_on_the_rest(model, trainer, draft);
+  std::vector<std::string> others;
+  for (const auto& [key, value] : document.members()) {
+    if (key == "model" || key == "trainer" || key == "name") continue;
+    if (!value.is_mapping()) {
+      others.push_back(key);
+      continue;
+    }
+    for (const auto& [inner, held] : value.members()) others.push_back(fmt::format("{}.{}", key, inner));
+  }
+  if (!others.empty())
+    draft.ignored(fmt::format("{}", fmt::join(others, ", ")), "sections beside model and trainer, which are not read");
   return draft;
 }
 

@@ -84,6 +84,9 @@ Draft import_primus(const std::string& file, std::int64_t gpus, const std::vecto
   for (const auto& [name, value] : trainer->members()) {
     if (name != "framework" && name != "model" && name != "overrides") other.push_back("modules.pre_trainer." + name);
   }
+  for (const auto& [name, value] : document.at("modules").members()) {
+    if (name != "pre_trainer") other.push_back("modules." + name);
+  }
   for (const auto& [name, value] : document.members()) {
     if (name != "modules") other.push_back(name);
   }

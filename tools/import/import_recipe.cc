@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <filesystem>
 #include <set>
@@ -168,6 +169,13 @@ std::int64_t gpus_in(const std::string& name) {
   return gpus;
 }
 
+/// The device's word in a name of that form, whether it ships or not; empty: it has none.
+std::string device_stated_in(const std::string& name) {
+  const std::size_t at = name.find("gpu_");
+  if (at == std::string::npos || at == 0 || std::isdigit(static_cast<unsigned char>(name[at - 1])) == 0) return "";
+  return name.substr(at + 4, name.find('_', at + 4) - at - 4);
+}
+
 /// What a recipe calls itself: its function, what it calls, its file.
 std::string names_of(const Recipe& recipe) {
   return recipe.function + " " + python_target(recipe.whole) + " " + std::filesystem::path(recipe.file).stem().string();
@@ -200,6 +208,11 @@ std::int64_t take_recipe_cluster(Sections& config, Draft& draft, const Recipe& r
   if (gpus > node) draft.set("cluster.fabric", std::string(usual_fabric(device)));
   if (named != nullptr) {
     draft.assumed("cluster.device", fmt::format("{}, by the recipe's name", named->device));
+  } else if (const std::string stated = device_stated_in(recipe.function); !stated.empty()) {
+    draft.first(
+        fmt::format("cluster.device: the recipe's name says {}, which does not ship here: another stands in for "
+                    "it; --set cluster.device=NAME says which",
+                    stated));
   } else {
     draft.assumed("cluster.device",
                   "h100-sxm-80gb; --set cluster.device=NAME, cluster.fabric=NAME for another machine");
@@ -267,6 +280,12 @@ void take_layout(Sections& config, Draft& draft, const Recipe& recipe, std::int6
   draft.set("parallelism.tensor", tensor);
   draft.set("parallelism.pipeline", stages);
   draft.set("parallelism.context", context);
+  if (const std::string by = config.word({at + "cp_comm_type", sizes + "cp_comm_type"}, "p2p"); context > 1) {
+    if (by == "a2a" || by == "all_gather" || by == "allgather")
+      draft.set("parallelism.context_method", std::string(by == "a2a" ? "all_to_all" : "all_gather"));
+    else if (by != "p2p")
+      draft.ignored("cp_comm_type " + by, "a ring is simulated");
+  }
   draft.set("parallelism.virtual_pipeline", stages > 1 ? chunks : 1);
   draft.set("parallelism.schedule", std::string(workloads::usual_schedule(stages > 1 ? chunks : 1).name));
   if (expert > 1) {
@@ -356,13 +375,18 @@ void take_precision(Sections& config, Draft& draft, const Recipe& recipe) {
   if (given != nullptr && given->is_sequence() && !given->items().empty()) name = python_target(given->items().front());
   if (given != nullptr && given->is_scalar()) config.find(at);
   config.find(at + ".precision");
-  std::string type = type_of(name, given, recipe, at, draft);
-  if (const Settings* eight = config.find(at + ".fp8"); eight != nullptr) {
+  const Settings* eight = config.find(at + ".fp8");
+  const Settings* four = config.find(at + ".fp4");
+  std::string type = eight == nullptr && four == nullptr ? type_of(name, given, recipe, at, draft) : "";
+  if (eight != nullptr) {
     eight->as_choice({"e4m3", "hybrid"});
     const std::string way = config.word({at + ".fp8_recipe"}, "delayed");
     type = way == "mxfp8" ? "mxfp8" : way == "blockwise" ? "fp8-blockwise" : "fp8";
   }
-  if (config.find(at + ".fp4") != nullptr) type = "nvfp4";
+  if (four != nullptr) type = "nvfp4";
+  if (const std::string stated = recipe.bridge ? named_type(names_of(recipe)) : "";
+      (eight != nullptr || four != nullptr) && !stated.empty() && stated != type)
+    draft.first(fmt::format("{}: {} is taken, which the recipe's name contradicts ({})", at, type, stated));
   const bool half = config.flag({at + ".fp16"}, type == "fp16" || name.find("fp16") != std::string::npos);
   const KnownDevice* named = device_in(names_of(recipe));
   const bool blackwell = named != nullptr && named->word[named->word[0] == 'g' ? 1 : 0] == 'b';
@@ -399,8 +423,10 @@ void take_recomputation(Sections& config, Draft& draft, const Recipe& recipe) {
   } else {
     draft.set("recompute", granularity);
   }
-  const bool offloads = config.flag({at + "cpu_offloading"}, config.find(at + "cpu_offloading_num_layers") != nullptr);
+  const bool offloads = config.flag({at + "cpu_offloading"}, false);
   const std::int64_t offloaded = config.count({at + "cpu_offloading_num_layers"}, 0, 0);
+  if (!offloads && offloaded > 0)
+    draft.ignored("cpu_offloading_num_layers", "without effect: cpu_offloading is not on");
   if (offloads && offloaded > 0) draft.set("offload.activation_layers", offloaded);
 }
 
@@ -428,8 +454,9 @@ void take_recipe_training(Sections& config, Draft& draft, const Recipe& recipe) 
     draft.set("training.tokens", fmt::format("{:.0f}", static_cast<double>(steps) * static_cast<double>(global) *
                                                            static_cast<double>(seq)));
   }
-  const Settings* every = config.any({"validation.eval_interval", "train.eval_interval", "trainer.val_check_interval"});
-  const Settings* passes = config.any({"validation.eval_iters", "train.eval_iters", "trainer.limit_val_batches"});
+  // Megatron-Bridge's older names lie over the newer ones.
+  const Settings* every = config.any({"train.eval_interval", "validation.eval_interval", "trainer.val_check_interval"});
+  const Settings* passes = config.any({"train.eval_iters", "validation.eval_iters", "trainer.limit_val_batches"});
   const auto whole = [](const Settings* value) {
     return value != nullptr && value->text().find('.') == std::string::npos;
   };
@@ -439,12 +466,28 @@ void take_recipe_training(Sections& config, Draft& draft, const Recipe& recipe) 
   }
   const Settings* adapter = recipe.whole.find("peft");
   if (adapter != nullptr && adapter->is_mapping()) {
-    const std::string kind = python_target(*adapter);
+    std::string kind = python_target(*adapter);
+    if (kind == "peft" && names_of(recipe).find("_peft") != std::string::npos) {
+      const Settings* scheme = recipe.whole.find("peft_scheme");
+      kind = scheme != nullptr && scheme->is_scalar() ? scheme->text() : "lora";
+      draft.first(fmt::format("peft: what the recipe that is called makes is not in this file; {} of rank {} is taken",
+                              kind, config.count({"peft.dim"}, 32)));
+    }
     if (kind.substr(kind.rfind('.') + 1) != "LoRA" && kind != "lora")
       adapter->fail(fmt::format("got {}, expected LoRA, or none", kind));
     draft.set("finetune.kind", std::string("lora"));
     draft.set("finetune.rank", config.count({"peft.dim"}, 32));
-    draft.apply("finetune.modules=all");
+    // Theirs are linear_qkv and linear_proj beside attention, linear_fc1 and linear_fc2 beside the MLP.
+    const Settings* modules = config.find("peft.target_modules");
+    bool mlp = modules == nullptr || !modules->is_sequence();
+    if (!mlp) {
+      for (const Settings& each : modules->items())
+        mlp = mlp || (each.is_scalar() && each.text().find("fc") != std::string::npos);
+    }
+    draft.set("finetune.modules", std::string(mlp ? "all" : "attention"));
+    if (modules != nullptr && modules->is_sequence() && modules->items().size() % 2 == 1)
+      draft.ignored("peft.target_modules", fmt::format("adapters stand beside all products of {} here",
+                                                       mlp ? "attention and the MLP" : "attention"));
   } else if (adapter != nullptr && adapter->is_scalar() && adapter->text() == "lora") {
     draft.apply("finetune={kind: lora, rank: 32, modules: all}");
   }
@@ -469,7 +512,10 @@ void take_idle_experts(Sections& config, Draft& draft, const std::string& at) {
 }
 
 void take_remarks(Sections& config, Draft& draft, const Recipe& recipe, const std::vector<std::string>& not_followed) {
-  for (const std::string& what : not_followed) draft.ignored(recipe.file, what);
+  std::set<std::string> told;
+  for (const std::string& what : not_followed) {
+    if (told.insert(what).second) draft.ignored(recipe.file, what);
+  }
   std::vector<std::string> rest;
   static const std::set<std::string> kTaken{
       "model",   "model.config", "mixed_precision",   "trainer.plugins",      "peft", "trainer.strategy",
@@ -552,6 +598,8 @@ Draft import_recipe(Recipe recipe, std::int64_t gpus, const std::vector<std::str
               {recipe.file, 1, 1});
   draft.set("name", std::filesystem::path(recipe.file).stem().string());
   const bool mixture = take_recipe_model(config, draft, recipe.sizes(), known_model(recipe), recipe.file);
+  if (names_of(recipe).find("_vl") != std::string::npos)
+    draft.first("vision encoder: left out, with the tokens of images; the language model alone is simulated");
   const Settings* seq =
       config.any({"data.seq_length", "dataset.seq_length", "dataset.sequence_length", recipe.sizes() + ".seq_length"});
   draft.set("model.seq", seq != nullptr ? seq->as_int(1, 100'000'000) : 4096, seq != nullptr ? seq->place() : Place{});
@@ -569,20 +617,32 @@ Draft import_recipe(Recipe recipe, std::int64_t gpus, const std::vector<std::str
   return draft;
 }
 
-/// The text of a module of Python that lies beside a file, by its dotted name; those of packages are not looked for.
-PythonModules modules_beside(const std::string& file) {
-  return [folder = std::filesystem::path(file).parent_path()](const std::string& name) {
-    std::filesystem::path path = folder;
-    std::size_t dots = 0;
-    while (dots < name.size() && name[dots] == '.') ++dots;
-    for (std::size_t i = 1; i < dots; ++i) path /= "..";
-    std::string rest = name.substr(dots);
-    std::replace(rest.begin(), rest.end(), '.', '/');
-    path /= rest + ".py";
-    std::error_code error;
-    if (rest.empty() || !std::filesystem::is_regular_file(path, error)) return std::optional<PythonModule>();
-    return std::optional<PythonModule>({path.string(), read_text(path.string())});
+/// The text of a module of Python that lies beside the file that imports it, or in the package's tree that the file is
+/// part of. Packages that are installed are not looked for.
+std::optional<PythonModule> module_near(const std::string& name, const std::string& from) {
+  std::error_code error;
+  std::filesystem::path folder = std::filesystem::absolute(from, error).lexically_normal().parent_path();
+  std::size_t dots = 0;
+  while (dots < name.size() && name[dots] == '.') ++dots;
+  for (std::size_t i = 1; i < dots; ++i) folder = folder.parent_path();
+  std::string rest = name.substr(dots);
+  std::replace(rest.begin(), rest.end(), '.', '/');
+  const auto readable = [&](const std::filesystem::path& path) {
+    return std::filesystem::is_regular_file(path, error);
   };
+  // An absolute name of a package is looked for from each folder above that its first word leads down from.
+  const std::string first = rest.substr(0, rest.find('/'));
+  for (int above = 0; above < 12; ++above) {
+    std::filesystem::path path = folder / (rest + ".py");
+    if (!rest.empty() && readable(path)) return PythonModule{path.string(), read_text(path.string())};
+    path = folder / rest / "__init__.py";
+    if (readable(path)) return PythonModule{path.string(), read_text(path.string())};
+    const std::string inside = folder.filename().string();
+    if (dots > 0 || rest.find('/') == std::string::npos || !folder.has_relative_path()) break;
+    folder = folder.parent_path();
+    if (inside == first && above > 0 && !std::filesystem::exists(folder / first, error)) break;
+  }
+  return std::nullopt;
 }
 
 Recipe read_recipe(const std::string& file, const std::string& function, bool bridge,
@@ -599,7 +659,7 @@ Recipe read_recipe(const std::string& file, const std::string& function, bool br
       throw sim::UserError({file, 1, 1}, "model", "is not there, expected a ConfigContainer of Megatron-Bridge");
     return recipe;
   }
-  PythonRecipe read = read_python_recipe(read_text(file), file, function, modules_beside(file));
+  PythonRecipe read = read_python_recipe(read_text(file), file, function, module_near);
   recipe.whole = std::move(read.recipe);
   recipe.function = std::move(read.function);
   not_followed = std::move(read.remarks);

@@ -1,6 +1,6 @@
 // The recipes of NeMo 2 (nemo/collections/llm/recipes, v2.5) and Megatron-Bridge (src/megatron/bridge/recipes, July
-// 2026). See known_recipes.h. Left out: models that do not ship here (Nemotron-H and 3, StarCoder, Baichuan, ChatGLM,
-// Hyena).
+// 2026). See known_recipes.h. Left out: models that do not ship here (Nemotron 3 Super and Ultra, StarCoder, Baichuan,
+// ChatGLM, Hyena).
 #include "tools/import/known_recipes.h"
 
 #include <algorithm>
@@ -74,6 +74,17 @@ const std::map<std::string, std::string>& shipped_by_name() {
         {"kimi-k2", {"kimi_k2", "Kimi-K2-Instruct"}},
         {"gpt-oss-20b", {"gpt_oss_20b", "GPTOSSConfig20B"}},
         {"gpt-oss-120b", {"gpt_oss_120b", "GPTOSSConfig120B"}},
+        {"qwen3-next-80b-a3b", {"qwen3_next_80b_a3b", "Qwen3-Next-80B-A3B-Instruct"}},
+        {"qwen3.5-35b-a3b", {"qwen35_35b_a3b", "qwen35_vl_35b_a3b", "Qwen3.5-35B-A3B"}},
+        {"qwen3.5-122b-a10b", {"qwen35_122b_a10b", "qwen35_vl_122b_a10b", "Qwen3.5-122B-A10B"}},
+        {"qwen3.5-397b-a17b", {"qwen35_397b_a17b", "qwen35_vl_397b_a17b", "Qwen3.5-397B-A17B"}},
+        {"qwen3-30b-a3b", {"qwen3_vl_30b_a3b", "Qwen3-VL-30B-A3B-Instruct"}},
+        {"qwen3-235b-a22b", {"qwen3_vl_235b_a22b", "Qwen3-VL-235B-A22B-Instruct"}},
+        {"qwen3-8b", {"qwen3_vl_8b", "Qwen3-VL-8B-Instruct"}},
+        {"nemotron-h-8b", {"nemotronh_8b", "Nemotron-H-8B-Base-8K"}},
+        {"nemotron-h-56b", {"nemotronh_56b", "Nemotron-H-56B-Base-8K"}},
+        {"nemotron-3-nano-30b-a3b",
+         {"nemotron_3_nano", "NVIDIA-Nemotron-3-Nano-30B-A3B-BF16", "NVIDIA-Nemotron-3-Nano-30B-A3B-Base-BF16"}},
         {"olmoe-1b-7b", {"olmoe_7b", "OLMoE-1B-7B-0125"}},
     };
     for (const auto& [model, names] : kNames) {
@@ -159,7 +170,15 @@ std::string model_of_recipe(const std::string& name) {
 }
 
 bool is_mixture(const std::string& model) {
-  for (const char* family : {"mixtral", "deepseek", "kimi", "gpt-oss", "llama4", "olmoe", "qwen3-30b", "qwen3-235b"}) {
+  for (const char* family : {"mixtral", "deepseek", "kimi", "gpt-oss", "llama4", "olmoe", "qwen3-30b", "qwen3-235b",
+                             "qwen3-next", "qwen3.5", "nemotron-3"}) {
+    if (model.starts_with(family)) return true;
+  }
+  return false;
+}
+
+bool is_hybrid(const std::string& model) {
+  for (const char* family : {"qwen3-next", "qwen3.5", "nemotron-3", "nemotron-h"}) {
     if (model.starts_with(family)) return true;
   }
   return false;

@@ -15,6 +15,8 @@ std::string model_of_recipe(const std::string& name);
 bool is_mixture(const std::string& model);
 /// The names of recipes' modules, for messages.
 std::vector<std::string> recipe_names();
+/// Whether a model that ships has layers of several kinds, as blocks.
+bool is_hybrid(const std::string& model);
 
 /// What a recipe runs unless its user says otherwise.
 struct RecipeLayout {

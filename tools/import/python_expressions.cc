@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <optional>
 #include <set>
 
@@ -34,9 +35,10 @@ Settings PythonExpressions::unknown(std::size_t begin) const {
   return python_object(text, tokens_[begin].place);
 }
 
-Settings PythonExpressions::lookup(const std::string& name, const Scope& scope, const sim::Place& place) const {
+Settings PythonExpressions::lookup(const std::string& name, const Scope& scope, const sim::Place& place) {
   if (const auto found = scope.find(name); found != scope.end()) return found->second;
   if (const auto found = globals_.find(name); found != globals_.end()) return found->second;
+  if (std::optional<Settings> found = imports(name)) return *found;
   return python_object(name, place);
 }
 
@@ -159,6 +161,16 @@ Settings PythonExpressions::postfix(Scope& scope) {
       const std::string name = now().text;
       step();
       if (!path.empty()) path += "." + name;
+      const bool folds = name == "lower" && value.is_scalar() && is("(") && tokens_[at_ + 1].is(")");
+      if (folds) {
+        std::string text = value.text();
+        std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
+        value = Settings::scalar(std::move(text), value.place(), true);
+        step();
+        step();
+        path.clear();
+        continue;
+      }
       const Settings* member = value.is_mapping() ? value.find(name) : nullptr;
       value = member != nullptr ? Settings(*member) : attribute(value, name);
     } else if (is("(")) {
@@ -188,14 +200,14 @@ Settings PythonExpressions::atom(Scope& scope) {
       step();
       return Settings::scalar(token.text, token.place);
     case Kind::opaque:
-      step();
-      return python_object("text", token.place);
     case Kind::string: {
       std::string text;
-      while (now().kind == Kind::string) {
+      bool known = true;
+      for (; now().kind == Kind::string || now().kind == Kind::opaque; step()) {
+        known = known && now().kind == Kind::string;
         text += now().text;
-        step();
       }
+      if (!known) return python_object("text", token.place);
       return Settings::scalar(std::move(text), token.place, true);
     }
     case Kind::name:
@@ -242,6 +254,17 @@ Settings PythonExpressions::braces() {
   return unknown(begin);
 }
 
+std::string PythonExpressions::dotted_argument() const {
+  std::string path;
+  std::size_t word = at_;
+  for (; word + 1 < tokens_.size() && tokens_[word].kind == Kind::name; word += 2) {
+    path += (path.empty() ? "" : ".") + tokens_[word].text;
+    if (!tokens_[word + 1].is(".")) break;
+  }
+  const bool ends = word + 1 < tokens_.size() && (tokens_[word + 1].is(",") || tokens_[word + 1].is(")"));
+  return ends ? path : "";
+}
+
 PythonExpressions::Arguments PythonExpressions::arguments(Scope& scope) {
   Arguments given;
   need("(");
@@ -254,8 +277,7 @@ PythonExpressions::Arguments PythonExpressions::arguments(Scope& scope) {
       step();
       step();
     }
-    const bool variable = now().kind == Kind::name && (tokens_[at_ + 1].is(",") || tokens_[at_ + 1].is(")"));
-    const std::string path = variable ? now().text : "";
+    const std::string path = dotted_argument();
     Settings value = python_trimmed(expression(scope));
     if (named) {
       given.named[name] = std::move(value);
@@ -269,6 +291,26 @@ PythonExpressions::Arguments PythonExpressions::arguments(Scope& scope) {
   return given;
 }
 
+std::optional<Settings> PythonExpressions::asked(const std::string& path, const Arguments& given,
+                                                 const sim::Place& place) const {
+  if (given.in_order.size() < 2) return std::nullopt;
+  const Settings &value = given.in_order[0], &what = given.in_order[1];
+  const auto answer = [&](bool holds) { return Settings::scalar(holds ? "true" : "false", place); };
+  // Of objects only a run knows the classes, and the attributes that nobody set here.
+  if (path == "isinstance" && value.is_scalar() && !value.is_null()) {
+    const std::string type = python_target(what);
+    const bool text = python_truth(value).has_value() &&
+                      value.text().find_first_not_of("0123456789.-+eE") != std::string::npos &&
+                      value.text() != "true" && value.text() != "false";
+    if (type == "str" || (!type.empty() && text)) return answer(type == "str" && text);
+    return std::nullopt;
+  }
+  const Settings* member = value.is_mapping() && what.is_scalar() ? value.find(what.text()) : nullptr;
+  if (path == "hasattr" && member != nullptr) return answer(true);
+  if (path == "getattr" && member != nullptr) return *member;
+  return std::nullopt;
+}
+
 Settings PythonExpressions::called(const Settings& callee, const std::string& path, Scope& scope) {
   const sim::Place place = now().place;
   Arguments given = arguments(scope);
@@ -277,11 +319,17 @@ Settings PythonExpressions::called(const Settings& callee, const std::string& pa
     append(path.substr(0, path.size() - 7), given.in_order[0], scope);
     return Settings::scalar("null", place);
   }
+  if (std::optional<Settings> known = asked(path, given, place)) return *known;
   if (defines(path) && !scope.contains(path)) {
     Settings result = run(path, given.in_order, given.named, place);
     for (std::size_t i = 0; i < given.paths.size(); ++i) {
-      const auto variable = scope.find(given.paths[i]);
-      if (variable != scope.end()) variable->second = given.in_order[i];
+      const std::size_t dot = given.paths[i].find('.');
+      const auto variable = scope.find(given.paths[i].substr(0, dot));
+      if (variable == scope.end()) continue;
+      if (dot == std::string::npos)
+        variable->second = given.in_order[i];
+      else if (variable->second.is_mapping() && given.in_order[i].is_mapping())
+        python_assign(variable->second, given.paths[i].substr(dot + 1), given.in_order[i]);
     }
     return result;
   }

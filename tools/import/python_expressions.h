@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,14 +25,16 @@ class PythonExpressions : protected PythonWords {
   using PythonWords::PythonWords;
   ~PythonExpressions() = default;
 
-  /// A function of the file itself.
-  virtual bool defines(const std::string& name) const = 0;
+  /// A function of the file itself, or one that it imports from a module that can be read.
+  virtual bool defines(const std::string& name) = 0;
+  /// A value that it imports from a module that can be read; none: it imports none of that name.
+  virtual std::optional<Settings> imports(const std::string& name) = 0;
   /// Its value, with the last values of what was handed to it in order.
   virtual Settings run(const std::string& name, std::vector<Settings>& in_order, const Scope& named,
                        const sim::Place& place) = 0;
 
   Settings unknown(std::size_t begin) const;
-  Settings lookup(const std::string& name, const Scope& scope, const sim::Place& place) const;
+  Settings lookup(const std::string& name, const Scope& scope, const sim::Place& place);
   Settings expression(Scope& scope);
   Settings logical(Scope& scope);
   Settings comparison(Scope& scope);
@@ -49,10 +52,14 @@ class PythonExpressions : protected PythonWords {
   Settings braces();
   struct Arguments {
     std::vector<Settings> in_order;
-    std::vector<std::string> paths;  // the variable that each of these is, or nothing
+    std::vector<std::string> paths;  // the variable or dotted name that each of these is, or nothing
     Scope named;
   };
   Arguments arguments(Scope& scope);
+  /// The argument at hand where it is a dotted name and nothing else; empty where it is more.
+  std::string dotted_argument() const;
+  /// What isinstance, hasattr and getattr say, where the value is known; nothing for other calls.
+  std::optional<Settings> asked(const std::string& path, const Arguments& given, const sim::Place& place) const;
   /// A call: of the file's own function, of what wraps a class (run.Config), of a list's append, or an object.
   Settings called(const Settings& callee, const std::string& path, Scope& scope);
   static Settings sequence_of(const std::vector<Settings>& values, const sim::Place& place);

@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
+#include <filesystem>
 #include <map>
 #include <set>
 
@@ -19,7 +21,8 @@ using sim::Settings;
 
 namespace {
 
-constexpr int kDeepestCall = 16;
+constexpr int kDeepestCall = 16, kMostHops = 8;
+constexpr std::size_t kMostModules = 64, kMostWords = 2'000'000;
 
 struct Parameter {
   std::string name;
@@ -29,24 +32,46 @@ struct Function {
   std::vector<Parameter> parameters;
   std::size_t begin = 0, end = 0;  // words of its body
 };
+/// A file with what it defines and what it imports from files that can be read.
+struct Module {
+  std::string file;
+  std::map<std::string, Function> functions;
+  std::map<std::string, Settings> values;                              // of a module at rest; see globals_
+  std::map<std::string, std::pair<std::string, std::string>> imports;  // its name for it: of which module, called what
+};
+/// A function of a module.
+struct Found {
+  Module* module = nullptr;
+  std::string name;
+};
 
 class Interpreter final : PythonExpressions {
  public:
-  explicit Interpreter(std::vector<PythonToken> tokens) : PythonExpressions(std::move(tokens)) {}
+  Interpreter(const std::vector<PythonToken>& tokens, const std::string& file, const PythonModules& modules)
+      : PythonExpressions(tokens), modules_(modules), module_(&read_[file]) {
+    module_->file = file;
+  }
 
-  /// `parts`: words of the modules that it imports, each behind those that it imports itself, and of the file, the
-  /// last.
-  PythonRecipe recipe(const std::string& file, const std::string& wanted,
-                      const std::vector<std::pair<std::size_t, std::size_t>>& parts);
+  PythonRecipe recipe(const std::string& wanted);
 
  private:
   std::string names() const {
     std::vector<std::string> all;
-    for (const auto& [name, function] : functions_) all.push_back(name);
+    for (const auto& [name, function] : module_->functions) all.push_back(name);
     return all.empty() ? "the file's functions, of which it has none" : fmt::format("{}", fmt::join(all, ", "));
   }
 
-  void read_modules(const std::vector<std::pair<std::size_t, std::size_t>>& parts);
+  // --- modules -----------------------------------------------------------------------------------------------------
+  /// The module that `name` stands for in the one at hand, with its definitions read; null where it cannot be read.
+  Module* read_module(const std::string& name);
+  /// Goes on in another module, whose values become the ones at hand.
+  void enter(Module* module) {
+    module_->values = std::move(globals_);
+    module_ = module;
+    globals_ = std::move(module->values);
+  }
+  /// The function that a name stands for, through any number of modules that hand it on.
+  std::optional<Found> function_of(const std::string& name, int hops = 0);
 
   // --- statements --------------------------------------------------------------------------------------------------
   /// Follows the statements of a block; what it returns, if it does.
@@ -93,7 +118,8 @@ class Interpreter final : PythonExpressions {
     std::vector<Settings> none;
     run(name, none, {}, {});
   }
-  bool defines(const std::string& name) const override { return functions_.contains(name); }
+  bool defines(const std::string& name) override { return function_of(name).has_value(); }
+  std::optional<Settings> imports(const std::string& name) override;
 
   Settings run(const std::string& name, std::vector<Settings>& in_order, const Scope& named,
                const sim::Place& place) override;
@@ -101,32 +127,100 @@ class Interpreter final : PythonExpressions {
   /// Where the file's main part makes no recipe: its functions, each with its defaults.
   void try_functions();
 
-  int calls_ = 0, blocks_ = 0, writes_ = 0;
+  int hops_ = 0, calls_ = 0, blocks_ = 0, writes_ = 0;
   std::map<std::string, int> written_;  // variables: which write was their last; 0: imported alone
   int scope_depth_ = 0;                 // blocks within the body of a function or file
   bool ambiguous_ = false;
-  std::map<std::string, Function> functions_;
-  std::set<std::string> called_;
-  std::set<std::string> of_modules_;                     // functions that other files define
+  const PythonModules& modules_;
+  std::map<std::string, Module> read_;                   // by file
+  Module* module_;                                       // the one at hand
+  std::set<std::string> called_;                         // functions of the file itself
   std::vector<std::pair<std::string, Settings>> found_;  // by which function
 };
 
-void Interpreter::read_modules(const std::vector<std::pair<std::size_t, std::size_t>>& parts) {
-  for (const auto& [begin, end] : parts) {
-    block(begin, end, globals_, "");
-    for (const auto& [name, function] : functions_) of_modules_.insert(name);
+Module* Interpreter::read_module(const std::string& name) {
+  const std::optional<PythonModule> text = modules_ ? modules_(name, module_->file) : std::nullopt;
+  if (!text) return nullptr;
+  const auto [there, fresh] = read_.try_emplace(text->file);
+  Module* module = &there->second;
+  if (!fresh) return module;
+  module->file = text->file;
+  if (read_.size() > kMostModules || tokens_.size() > kMostWords) return module;
+  std::vector<PythonToken> words;
+  try {
+    words = python_tokens(text->text, text->file);
+  } catch (const sim::UserError& broken) {
+    remarks_.push_back(broken.what());
+    return module;
   }
-  found_.clear();
-  remarks_.clear();
-  written_.clear();
+  const std::size_t begin = tokens_.size(), behind = at_;
+  tokens_.insert(tokens_.end(), words.begin(), words.end());
+  // Its statements define; what they say beyond that is not the recipe's.
+  const auto found = found_;
+  const auto written = written_;
+  const auto remarks = remarks_;
+  const int depth = scope_depth_, steps = steps_;
+  Module* const from = module_;
+  enter(module);
+  scope_depth_ = 0;
+  std::string broken;
+  try {
+    block(begin, tokens_.size() - 1, globals_, "");
+  } catch (const sim::UserError& error) {  // what stands above it is known
+    broken = error.what();
+  }
+  enter(from);
+  scope_depth_ = depth;
+  steps_ = steps;
+  found_ = found;
+  written_ = written;
+  remarks_ = remarks;
+  if (!broken.empty()) remarks_.push_back(broken);
+  at_ = behind;
+  return module;
 }
 
-PythonRecipe Interpreter::recipe(const std::string& file, const std::string& wanted,
-                                 const std::vector<std::pair<std::size_t, std::size_t>>& parts) {
-  read_modules({parts.begin(), parts.end() - 1});
-  block(parts.back().first, parts.back().second, globals_, "");
+std::optional<Found> Interpreter::function_of(const std::string& name, int hops) {
+  if (module_->functions.contains(name)) return Found{module_, name};
+  const auto imported = module_->imports.find(name);
+  if (imported == module_->imports.end() || hops > kMostHops) return std::nullopt;
+  const auto [where, called] = imported->second;
+  Module* const from = module_;
+  Module* const module = read_module(where);
+  if (module == nullptr || module == from) return std::nullopt;
+  enter(module);
+  std::optional<Found> found = function_of(called, hops + 1);
+  enter(from);
+  return found;
+}
+
+std::optional<Settings> Interpreter::imports(const std::string& name) {
+  const auto imported = module_->imports.find(name);
+  if (imported == module_->imports.end()) return std::nullopt;
+  const auto [where, called] = imported->second;
+  Module* const from = module_;
+  // Classes are known by their names.
+  const bool constant = std::all_of(called.begin(), called.end(), [](unsigned char c) { return std::islower(c) == 0; });
+  const bool lower = std::islower(static_cast<unsigned char>(called[called[0] == '_' ? 1 : 0])) != 0;
+  Module* const module = (constant || lower) && !called.empty() && ++hops_ <= kMostHops ? read_module(where) : nullptr;
+  std::optional<Settings> value;
+  if (module != nullptr && module != from) {
+    enter(module);
+    if (const auto found = globals_.find(called); found != globals_.end())
+      value = found->second;
+    else
+      value = imports(called);
+    enter(from);
+  }
+  if (constant || lower) --hops_;
+  return value ? value : python_object(where + "." + called, now().place);
+}
+
+PythonRecipe Interpreter::recipe(const std::string& wanted) {
+  const std::string file = module_->file;
+  block(0, tokens_.size() - 1, globals_, "");
   if (!wanted.empty()) {
-    if (!functions_.contains(wanted)) {
+    if (!module_->functions.contains(wanted)) {
       throw sim::UserError({file, 1, 1}, "recipe", fmt::format("got {}, expected one of {}", wanted, names()));
     }
     found_.clear();
@@ -226,9 +320,10 @@ void Interpreter::imported(Scope& scope) {
       step();
       step();
     }
-    const bool followed = of_modules_.contains(name.text) || globals_.contains(name.text);
-    if (followed && !renamed) continue;
-    scope[now().text] = python_object(module + "." + name.text, name.place);
+    if (modules_ && modules_(module, module_->file))
+      module_->imports[now().text] = {module, name.text};
+    else
+      scope[now().text] = python_object(module + "." + name.text, name.place);
     written_[now().text] = 0;
   }
 }
@@ -258,7 +353,7 @@ void Interpreter::define() {
   need(")");
   skip_to({":"});
   std::tie(made.begin, made.end) = body();
-  functions_[name] = std::move(made);
+  module_->functions[name] = std::move(made);
 }
 
 std::optional<Settings> Interpreter::condition(Scope& scope, const std::string& function) {
@@ -338,12 +433,15 @@ void Interpreter::assign(std::size_t begin, std::size_t sign, Settings value, Sc
 
 Settings Interpreter::run(const std::string& name, std::vector<Settings>& in_order, const Scope& named,
                           const sim::Place& place) {
-  called_.insert(name);
-  const Function function = functions_.at(name);
+  const std::optional<Found> found = function_of(name);
+  const Function function = found->module->functions.at(found->name);
+  Module* const from = module_;
+  if (found->module == from) called_.insert(name);
   if (++calls_ > kDeepestCall)
     throw sim::UserError(place, "python", fmt::format("{} calls itself, or too many others, expected a recipe", name));
-  const std::size_t behind = at_;
+  const std::size_t behind = at_, remarked = remarks_.size();
   const int outer = scope_depth_;
+  if (found->module != from) enter(found->module);
   Scope scope;
   for (std::size_t i = 0; i < function.parameters.size(); ++i) {
     const Parameter& parameter = function.parameters[i];
@@ -362,6 +460,13 @@ Settings Interpreter::run(const std::string& name, std::vector<Settings>& in_ord
   const std::optional<Settings> result = block(function.begin, function.end, scope, name);
   scope_depth_ = outer;
   if (result && is_python_recipe(*result)) found_.emplace_back(name, *result);
+  if (module_ != from) {
+    for (std::size_t i = remarked; i < remarks_.size(); ++i) {
+      if (remarks_[i].starts_with("line "))
+        remarks_[i] = std::filesystem::path(module_->file).filename().string() + " " + remarks_[i];
+    }
+    enter(from);
+  }
   at_ = behind;
   --calls_;
   for (std::size_t i = 0; i < in_order.size() && i < function.parameters.size(); ++i)
@@ -372,8 +477,8 @@ Settings Interpreter::run(const std::string& name, std::vector<Settings>& in_ord
 void Interpreter::try_functions() {
   std::vector<std::pair<std::string, Settings>> made;
   const std::set<std::string> by_main = called_;
-  for (const auto& [name, function] : std::map<std::string, Function>(functions_)) {
-    if (by_main.contains(name) || name.starts_with("_") || of_modules_.contains(name)) continue;
+  for (const auto& [name, function] : std::map<std::string, Function>(module_->functions)) {
+    if (by_main.contains(name) || name.starts_with("_")) continue;
     found_.clear();
     const std::vector<std::string> before = remarks_;
     call(name);
@@ -390,37 +495,11 @@ void Interpreter::try_functions() {
   found_ = std::move(made);
 }
 
-constexpr std::size_t kMostModules = 64;
-
-/// The words of a file behind those of the modules that it imports, each module once.
-void gather(const PythonModule& module, const PythonModules& modules, std::set<std::string>& known,
-            std::vector<PythonToken>& words, std::vector<std::pair<std::size_t, std::size_t>>& parts) {
-  const std::vector<PythonToken> own = python_tokens(module.text, module.file);
-  for (std::size_t at = 0; modules && at + 1 < own.size(); ++at) {
-    const bool line = at == 0 || own[at - 1].kind == PythonToken::Kind::newline;
-    if (!line || !own[at].is("from")) continue;
-    std::string name;
-    std::size_t next = at + 1;
-    for (; next < own.size() && !own[next].is("import") && own[next].kind != PythonToken::Kind::newline; ++next)
-      name += own[next].text;
-    const std::optional<PythonModule> there = modules(name);
-    if (!there || known.size() > kMostModules || !known.insert(there->file).second) continue;
-    gather(*there, modules, known, words, parts);
-  }
-  const std::size_t begin = words.size();
-  words.insert(words.end(), own.begin(), own.end());
-  parts.emplace_back(begin, words.size() - 1);
-}
-
 }  // namespace
 
 PythonRecipe read_python_recipe(const std::string& text, const std::string& file, const std::string& function,
                                 const PythonModules& modules) {
-  std::set<std::string> known{file};
-  std::vector<PythonToken> words;
-  std::vector<std::pair<std::size_t, std::size_t>> parts;
-  gather({file, text}, modules, known, words, parts);
-  return Interpreter(std::move(words)).recipe(file, function, parts);
+  return Interpreter(python_tokens(text, file), file, modules).recipe(function);
 }
 
 }  // namespace orrery::tools

@@ -23,8 +23,8 @@ struct PythonRecipe {
 struct PythonModule {
   std::string file, text;
 };
-/// The module of a dotted name (".helpers" beside the file), where it can be read.
-using PythonModules = std::function<std::optional<PythonModule>(const std::string&)>;
+/// The module of a dotted name (".helpers") that a file imports from, where it can be read.
+using PythonModules = std::function<std::optional<PythonModule>(const std::string& name, const std::string& from)>;
 
 /// Follows a file as far as recipes go: assignments, dotted overrides, calls with keywords, functions of the file with
 /// their defaults, conditions on what is known, numbers, text and lists of these. Nothing is executed; of what is

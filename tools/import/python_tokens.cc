@@ -141,6 +141,11 @@ class PythonLexer {
       const char c = peek();
       if (at_ >= text_.size() || (c == '\n' && !triple)) fail(begin, "is a string that does not end, expected a quote");
       if (c == quote && (!triple || (peek(1) == quote && peek(2) == quote))) break;
+      if (c == '\\' && !raw && peek(1) == '\n') {  // the string goes on in the next line
+        ++at_;
+        next_line();
+        continue;
+      }
       if (c == '\\' && at_ + 1 < text_.size() && !raw && peek(1) != '\n') {
         held += escaped(peek(1));
         at_ += 2;

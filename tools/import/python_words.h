@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <deque>
 #include <initializer_list>
 #include <string>
 #include <utility>
@@ -18,7 +19,7 @@ class PythonWords {
   using Kind = PythonToken::Kind;
   static constexpr int kMostSteps = 400'000;  // words read, those of a function as often as it is called
 
-  explicit PythonWords(std::vector<PythonToken> tokens) : tokens_(std::move(tokens)) {}
+  explicit PythonWords(const std::vector<PythonToken>& tokens) : tokens_(tokens.begin(), tokens.end()) {}
 
   const PythonToken& now() const { return tokens_[std::min(at_, tokens_.size() - 1)]; }
   bool is(const char* word) const { return now().is(word); }
@@ -88,7 +89,7 @@ class PythonWords {
     return {begin, end};
   }
 
-  const std::vector<PythonToken> tokens_;
+  std::deque<PythonToken> tokens_;  // those of the file, and behind them those of the modules that it needs
   std::size_t at_ = 0;
   int steps_ = 0;
 };

@@ -89,8 +89,12 @@ void take_kinds(Sections& config, Draft& draft, const std::string& at) {
 }
 
 void take_vocabulary(Sections& config, Draft& draft, const std::string& at, bool known) {
-  const Settings* vocabulary = config.any(
-      {at + ".vocab_size", "tokenizer.vocab_size", "data.tokenizer.vocab_size", "model.tokenizer.vocab_size"});
+  // A tokenizer whose size is not used leaves the model its own.
+  const Settings* tokenizer =
+      config.any({"tokenizer.vocab_size", "data.tokenizer.vocab_size", "model.tokenizer.vocab_size"});
+  const bool used = config.flag({"tokenizer.use_tokenizer_vocab_size"}, true);
+  const Settings* vocabulary = config.find(at + ".vocab_size");
+  if (vocabulary == nullptr && (used || !known)) vocabulary = tokenizer;
   if (vocabulary != nullptr) {
     draft.set("model.vocab", vocabulary->as_int(1, kMostSize), vocabulary->place());
   } else if (!known) {
@@ -111,6 +115,19 @@ bool take_recipe_model(Sections& config, Draft& draft, const std::string& at, co
                          fmt::format("got no model that ships here and no num_layers, hidden_size and "
                                      "num_attention_heads, expected these, or one of {}",
                                      fmt::join(recipe_names(), ", ")));
+  }
+  const Settings* pattern = config.find(at + ".hybrid_layer_pattern");
+  if (pattern == nullptr) pattern = config.find(at + ".hybrid_override_pattern");
+  const bool blocks = is_hybrid(known);
+  if (pattern != nullptr && !blocks)
+    pattern->fail(
+        "got layers of several kinds, expected a model of them that ships (orrery list models), or a decoder");
+  // The blocks of a model that ships say more than sizes do.
+  if (blocks) {
+    draft.apply(fmt::format("model={}", known));
+    draft.apply("model.seq=4096");
+    draft.assumed("model", known + ", as it ships; of the recipe's own sizes none is laid over its blocks");
+    return is_mixture(known);
   }
   // A whole configuration says all; what says less changes the model that it names.
   if (!described) {
