@@ -226,6 +226,24 @@ TEST_CASE("a recipe of NeMo 2 that says everything, in functions that call each 
   CHECK(refusal_of([&] { tools::import_nemo_recipe(file, 0, "train"); }).find("pretrain_recipe") != std::string::npos);
 }
 
+TEST_CASE("adapters beside other products than those of a whole part are said to be taken as the whole") {
+  const Folder folder;
+  const auto tuned = [&](const std::string& modules) {
+    std::string text = kNemoLibrary;
+    text.replace(text.find("dim=8"), 5, "dim=8, target_modules=[" + modules + "]");
+    return tools::import_nemo_recipe(folder.write("tuned.py", text), 8, "finetune_recipe");
+  };
+  const auto is = [](const tools::Draft& draft, const std::string& modules, bool said) {
+    CHECK(draft.document().find_path("finetune.modules")->text() == modules);
+    CHECK(remarks_on(draft.ignored(), "peft.target_modules") == said);
+  };
+  is(tuned("'linear_qkv', 'linear_proj'"), "attention", false);
+  is(tuned("'linear_qkv', 'linear_proj', 'linear_fc1', 'linear_fc2'"), "all", false);
+  is(tuned("'linear_qkv'"), "attention", true);
+  is(tuned("'linear_qkv', 'linear_fc1'"), "all", true);
+  is(tuned("'*.layers.0.*.linear_qkv', 'linear_proj'"), "attention", true);
+}
+
 TEST_CASE("what a recipe does not say stays open, and what is not followed is named") {
   const Folder folder;
   const std::string script = R"(

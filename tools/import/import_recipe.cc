@@ -479,13 +479,17 @@ void take_recipe_training(Sections& config, Draft& draft, const Recipe& recipe) 
     draft.set("finetune.rank", config.count({"peft.dim"}, 32));
     // Theirs are linear_qkv and linear_proj beside attention, linear_fc1 and linear_fc2 beside the MLP.
     const Settings* modules = config.find("peft.target_modules");
-    bool mlp = modules == nullptr || !modules->is_sequence();
-    if (!mlp) {
-      for (const Settings& each : modules->items())
-        mlp = mlp || (each.is_scalar() && each.text().find("fc") != std::string::npos);
+    std::set<std::string> named{"linear_qkv", "linear_proj", "linear_fc1", "linear_fc2"};
+    if (modules != nullptr && modules->is_sequence()) {
+      named.clear();
+      for (const Settings& each : modules->items()) named.insert(each.is_scalar() ? each.text() : "?");
     }
+    const bool mlp = std::any_of(named.begin(), named.end(),
+                                 [](const std::string& name) { return name.find("fc") != std::string::npos; });
     draft.set("finetune.modules", std::string(mlp ? "all" : "attention"));
-    if (modules != nullptr && modules->is_sequence() && modules->items().size() % 2 == 1)
+    std::set<std::string> taken{"linear_qkv", "linear_proj"};
+    if (mlp) taken.insert({"linear_fc1", "linear_fc2"});
+    if (named != taken)
       draft.ignored("peft.target_modules", fmt::format("adapters stand beside all products of {} here",
                                                        mlp ? "attention and the MLP" : "attention"));
   } else if (adapter != nullptr && adapter->is_scalar() && adapter->text() == "lora") {
