@@ -233,7 +233,7 @@ void load_autoscale(const Settings& section, ServingScenario& s) {
   s.most_replicas = a.most;
 }
 
-void load_failures(const Settings& section, ServingScenario& s) {
+void load_replica_failures(const Settings& section, ServingScenario& s) {
   const Settings* failures = given(&section, "failures");
   if (failures == nullptr) return;
   if (!failures->is_mapping()) failures->expected("a mapping, as in {at: 2 min, restart: 3 min}");
@@ -318,7 +318,7 @@ void load_pool(const Settings& document, ServingScenario& s) {
   if (!section.is_mapping()) section.expected("a mapping, as in {pools: [{parallelism: {tensor: 4}}]}");
   load_pools(section, s);
   load_autoscale(section, s);
-  load_failures(section, s);
+  load_replica_failures(section, s);
   load_transfer(section, s);
   const std::string router =
       section.get_choice("router", "round_robin", {"round_robin", "least_loaded", "prefix_aware"});

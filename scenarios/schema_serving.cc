@@ -98,6 +98,11 @@ Rows pool_rows() {
       {"serving.pools[].slow", "mapping", "", "-", {}, "Replicas that are slower than the others."},
       {"serving.pools[].slow.replicas", "integer", "replicas", "1", {}, "How many.", {"1", "1000000"}},
       {"serving.pools[].slow.factor", "number", "", "", {}, "How many times as long iterations take.", {"1", "1000"}},
+  };
+}
+
+Rows beside_pool_rows() {
+  return {
       {"serving.pools[].cache_tiers",
        "list",
        "",
@@ -167,6 +172,21 @@ Rows fleet_rows() {
        "round_robin",
        {"round_robin", "least_loaded", "prefix_aware"},
        "Which replica a request goes to."},
+      {"serving.slo", "mapping", "", "-", {}, "What users were promised."},
+      {"serving.slo.ttft", "quantity", "time", "-", {}, "To the first token.", {"1 us", "1 h"}},
+      {"serving.slo.tpot", "quantity", "time", "-", {}, "For each further token.", {"1 us", "1 h"}},
+      {"serving.slo.percentile",
+       "number",
+       "",
+       "99",
+       {},
+       "Share of requests, in per cent, that it holds for.",
+       {"1", "100"}},
+  };
+}
+
+Rows elastic_rows() {
+  return {
       {"serving.autoscale", "mapping", "", "-", {}, "Replicas are added and given back as the load asks for."},
       {"serving.autoscale.by",
        "choice",
@@ -230,19 +250,8 @@ Rows fleet_rows() {
        "migrate",
        {"migrate", "again", "lost"},
        "What becomes of those that had come to it: they go on elsewhere with what is written, begin again there, or "
-       "are "
-       "lost."},
+       "are lost."},
       {"serving.failures.seed", "integer", "", "1", {}, "Of when they fail.", {"0", "1000000000"}},
-      {"serving.slo", "mapping", "", "-", {}, "What users were promised."},
-      {"serving.slo.ttft", "quantity", "time", "-", {}, "To the first token.", {"1 us", "1 h"}},
-      {"serving.slo.tpot", "quantity", "time", "-", {}, "For each further token.", {"1 us", "1 h"}},
-      {"serving.slo.percentile",
-       "number",
-       "",
-       "99",
-       {},
-       "Share of requests, in per cent, that it holds for.",
-       {"1", "100"}},
   };
 }
 
@@ -357,7 +366,7 @@ const std::vector<std::string>& served_type_names() {
 
 std::vector<Key> serving_keys() {
   Rows all = precision_rows();
-  for (Rows rows : {pool_rows(), fleet_rows(), traffic_rows()})
+  for (Rows rows : {pool_rows(), beside_pool_rows(), fleet_rows(), elastic_rows(), traffic_rows()})
     std::move(rows.begin(), rows.end(), std::back_inserter(all));
   return all;
 }

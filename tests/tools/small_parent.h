@@ -105,7 +105,8 @@ class SmallParent {
     while (size > 0) {
       const ssize_t done = ::send(link_, from, size, MSG_NOSIGNAL);
       if (done <= 0) return false;
-      from += done, size -= static_cast<std::size_t>(done);
+      from += done;
+      size -= static_cast<std::size_t>(done);
     }
     return true;
   }
@@ -114,7 +115,8 @@ class SmallParent {
     while (size > 0) {
       const ssize_t done = ::recv(link_, to, size, 0);
       if (done <= 0) return false;
-      to += done, size -= static_cast<std::size_t>(done);
+      to += done;
+      size -= static_cast<std::size_t>(done);
     }
     return true;
   }
