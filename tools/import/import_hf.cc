@@ -639,12 +639,9 @@ Draft import_hf(const std::string& file) {
   if (type == nullptr) type = newer;
   const bool half = type != nullptr && type->text() == "float16";
   draft.set("precision", std::string(half ? "fp16" : "bf16"));
-  const std::string stored = type != nullptr && type->is_scalar() ? type->text() : "";
-  draft.assumed("precision", half                                     ? "that of the checkpoint"
-                             : stored.empty() || stored == "bfloat16" ? "bf16, as such models are trained"
-                                                                      : "bf16, as such models are trained; the "
-                                                                        "checkpoint is in " +
-                                                                            stored);
+  std::string why = half ? "that of the checkpoint" : "bf16, as such models are trained";
+  if (!half && type != nullptr && type->text() != "bfloat16") why += "; the checkpoint is in " + type->text();
+  draft.assumed("precision", why);
   draft.set("cluster.device", std::string("h100-sxm-80gb"));
   draft.set("cluster.gpus", std::int64_t{8});
   draft.set("batch.global", std::int64_t{8});
