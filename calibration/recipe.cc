@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <optional>
 
 #include "sim/error.h"
@@ -51,6 +52,12 @@ const std::array<PartRow, kRecipeParts>& part_rows() {
         {"packed",
          "documents that a sequence is packed with, where they are rotated one by one, each a run of the lines; else "
          "0"}}},
+      {"head-exchange",
+       "What puts packed documents in order around each exchange of positions for heads among context ranks.",
+       {{"documents", "that a sequence is packed with, more than one"},
+        {"ranks", "of the context group"},
+        {"gathered",
+         "the exchange gathers positions, and what it brings is put in order behind it; else ahead of it"}}},
       {"activation",
        "What dense MLPs apply inside, their product with a gate and the bias ahead of it.",
        {{"ffn", "elements of what the activation makes"},
@@ -150,6 +157,13 @@ class LineReader {
     return sum;
   }
 
+  /// The sum behind this word, if the line goes on with it; else nothing.
+  SizeSum behind(std::string_view word) {
+    if (place_ == words_.size() || words_[place_] != word) return {};
+    ++place_;
+    return sum("a number");
+  }
+
   /// "if gated and not squared", to the end of the line.
   std::vector<LineCondition> conditions() {
     std::vector<LineCondition> out;
@@ -222,7 +236,6 @@ void read_tensor(LineReader& reader, const std::string& name, KeptLine& line) {
   line.name = name;
   line.elements = reader.sum("its elements");
   line.bytes_each = reader.sum("the bytes of each");
-  line.conditions = reader.conditions();
 }
 
 const std::vector<Settings>& line_items(const Settings& recipe, std::string_view key) {
@@ -241,6 +254,8 @@ std::vector<Line> read_lines(RecipePart part, const Settings& recipe, std::strin
     Line& line = lines.emplace_back();
     line.runs = reader.runs();
     read_tensor(reader, name, line);
+    line.times = reader.behind("times");
+    line.conditions = reader.conditions();
   }
   return lines;
 }
@@ -251,13 +266,15 @@ std::vector<KeptLine> read_tensors(RecipePart part, const Settings& recipe, std:
     const auto& [name, text] = named_line(item);
     LineReader reader(part, text);
     read_tensor(reader, name, lines.emplace_back());
+    lines.back().conditions = reader.conditions();
   }
   return lines;
 }
 
 Recipe read_variant(RecipePart part, std::string variant, const Settings& document) {
   if (!document.is_mapping()) document.expected("a recipe: a mapping of source, forward, backward and keeps");
-  document.refuse_unknown({"source", "like", "over_group", "outside", "forward", "backward", "keeps", "works", "gaps"});
+  document.refuse_unknown(
+      {"source", "like", "over_group", "if_packed", "outside", "forward", "backward", "keeps", "works", "gaps"});
   Recipe recipe;
   recipe.part = part;
   recipe.variant = std::move(variant);
@@ -281,11 +298,17 @@ void take_over(const Settings& document, const Recipe& other, Recipe& recipe) {
   recipe.outside = other.outside;
 }
 
-/// Over a group another variant's kernels take the place of a recipe's own.
-void put_over_group(const Settings& reference, const Recipe& other, Recipe& recipe) {
+/// Where a size is not 0 another variant's kernels take the place of a recipe's own.
+struct Elsewhere {
+  std::string_view key, size, unknown;
+};
+constexpr std::array<Elsewhere, 2> kElsewhere{
+    {{"over_group", "group", "which no group shares out"}, {"if_packed", "packed", "which documents do not change"}}};
+
+void put_elsewhere(const Elsewhere& where, const Settings& reference, const Recipe& other, Recipe& recipe) {
   const std::vector<std::string> names = size_names(recipe.part);
-  const auto at = std::find(names.begin(), names.end(), "group");
-  if (at == names.end()) reference.fail(fmt::format("got {}, which no group shares out", name_of(recipe.part)));
+  const auto at = std::find(names.begin(), names.end(), where.size);
+  if (at == names.end()) reference.fail(fmt::format("got {}, {}", name_of(recipe.part), where.unknown));
   const auto group = static_cast<std::uint8_t>(at - names.begin());
   for (auto lines : {&Recipe::forward, &Recipe::backward}) {
     for (Line& own : recipe.*lines) own.conditions.push_back({group, false});
@@ -340,6 +363,10 @@ bool KeptLine::holds(const RecipeSizes& sizes) const {
                      [&](const LineCondition& one) { return (sizes[one.size] != 0) == one.wanted; });
 }
 
+double Line::launches(const RecipeSizes& sizes) const {
+  return times.terms.empty() ? 1 : std::max(1.0, std::round(times.at(sizes)));
+}
+
 bool reads(const Recipe& recipe, std::string_view size) {
   const std::vector<SizeName>& names = sizes_of(recipe.part);
   const auto at = std::find_if(names.begin(), names.end(), [&](const SizeName& one) { return one.name == size; });
@@ -354,7 +381,7 @@ bool reads(const Recipe& recipe, std::string_view size) {
     for (const Line& line : *lines) {
       const bool asks = std::any_of(line.conditions.begin(), line.conditions.end(),
                                     [&](const LineCondition& one) { return one.size == place; });
-      if (asks || in_sum(line.elements) || in_sum(line.bytes_each)) return true;
+      if (asks || in_sum(line.elements) || in_sum(line.bytes_each) || in_sum(line.times)) return true;
     }
   }
   return false;
@@ -385,7 +412,9 @@ void RecipeBook::add(const Settings& document) {
       return recipes[static_cast<std::size_t>(std::find(names.begin(), names.end(), of) - names.begin())];
     };
     if (const Settings* other = variant.find("like")) take_over(variant, ahead(*other), recipe);
-    if (const Settings* over = variant.find("over_group")) put_over_group(*over, ahead(*over), recipe);
+    for (const Elsewhere& where : kElsewhere) {
+      if (const Settings* over = variant.find(where.key)) put_elsewhere(where, *over, ahead(*over), recipe);
+    }
     recipes.push_back(std::move(recipe));
     names.push_back(name);
   }
@@ -407,7 +436,9 @@ std::shared_ptr<const Recipe> RecipeBook::read(RecipePart part, const Settings& 
       return read(part, other);
     };
     if (const Settings* other = reference.find("like")) take_over(reference, *shipped(*other), recipe);
-    if (const Settings* over = reference.find("over_group")) put_over_group(*over, *shipped(*over), recipe);
+    for (const Elsewhere& where : kElsewhere) {
+      if (const Settings* over = reference.find(where.key)) put_elsewhere(where, *over, *shipped(*over), recipe);
+    }
     return std::make_shared<const Recipe>(std::move(recipe));
   }
   std::vector<std::string> names;

@@ -5,6 +5,8 @@
 //
 //   - rotate in fp32: copy q+kv 8 if not fused
 //     name            kernel, elements, bytes each, and on what it hangs
+//   - positions of chunks: copy 1 8 times 9ranks
+//     so many such kernels
 //
 // Elements and bytes are sums of products of numbers and sizes (3e+2gates*e), conditions sizes that are not 0. A kernel
 // is one of those bound by memory (kernel.h) or a collective of the part's group. Backward lines stand in the order in
@@ -29,8 +31,17 @@
 namespace orrery::calibration {
 
 /// What has recipes: a file each, by the name of the part.
-enum class RecipePart : std::uint8_t { norm, attention_in, rotary, activation, residual, loss, optimizer };
-inline constexpr std::size_t kRecipeParts = 7;
+enum class RecipePart : std::uint8_t {
+  norm,
+  attention_in,
+  rotary,
+  head_exchange,
+  activation,
+  residual,
+  loss,
+  optimizer
+};
+inline constexpr std::size_t kRecipeParts = 8;
 std::string_view name_of(RecipePart part);
 /// One sentence.
 std::string_view meaning_of(RecipePart part);
@@ -85,6 +96,8 @@ struct KeptLine {
 /// A kernel, or a collective over the part's group, which moves such a tensor.
 struct Line : KeptLine {
   std::variant<Streaming, CollectiveOp> runs;
+  SizeSum times;  // kernels that it stands for; nothing: one
+  double launches(const RecipeSizes& sizes) const;
   bool operator==(const Line&) const = default;
 };
 

@@ -174,8 +174,9 @@ std::vector<Row> host_rows() {
              "Jobs whose ranks compare every collective ahead of it: between_nodes, those whose pipeline's messages "
              "pass between nodes; always or never, as a job is told to."),
       duration("expert_layer_host", &S::host, &HostCosts::expert_layer_host, kHost,
-               "Host time around a layer of experts in each direction, beyond its launches: routing, permutation and "
-               "dispatch in Python."),
+               "Host time around a layer of experts in each direction, beyond its launches and operations: routing, "
+               "permutation and dispatch in Python. 0 where something is left behind the counts of tokens: what lies "
+               "ahead of them is replayed (graphs: ahead_of_counts)."),
       duration(
           "expert_dispatch_host", &S::host, &HostCosts::expert_dispatch_host, kHost,
           "Beyond expert_layer_host, behind the counts of tokens that the host waits for, ahead of the experts' first "

@@ -117,6 +117,35 @@ TEST_CASE("a line is a kernel, elements, bytes and conditions; sums of products 
       line.holds(RecipeSizes(RecipePart::rotary, {{"q", 10}, {"kv", 3}, {"e", 0}, {"factor", 0}, {"packed", 0}})));
 }
 
+TEST_CASE("a line may stand for several kernels, at least one") {
+  RecipeBook book;
+  book.add(parse_yaml(with_line("copy q 2e times 3kv+packed if factor"), "r.yaml"));
+  const Line line = book.usual(RecipePart::rotary)->forward.front();
+  const auto launches = [&](double kv) {
+    return line.launches(
+        RecipeSizes(RecipePart::rotary, {{"q", 1}, {"kv", kv}, {"e", 2}, {"factor", 1}, {"packed", 0}}));
+  };
+  CHECK(launches(4) == 12);
+  CHECK(launches(0) == 1);
+  CHECK(line.conditions.size() == 1);
+}
+
+TEST_CASE("where documents are packed another variant's kernels run in the place of its own") {
+  const Settings name = Settings::scalar("fused_unless_packed", {"test", 1, 1});
+  const auto recipe = recipe_book().read(RecipePart::rotary, name);
+  const auto names = [&](const Recipe& of, double packed) {
+    const RecipeSizes sizes(RecipePart::rotary, {{"q", 8}, {"kv", 2}, {"e", 2}, {"factor", 0}, {"packed", packed}});
+    std::string out;
+    for (const Line& line : of.forward) out += line.holds(sizes) ? line.name + ";" : "";
+    return out;
+  };
+  const auto variant = [&](const char* of) {
+    return recipe_book().read(RecipePart::rotary, Settings::scalar(of, {"test", 1, 1}));
+  };
+  CHECK(names(*recipe, 0) == names(*variant("fused"), 0));
+  CHECK(names(*recipe, 5) == names(*variant("by_document"), 5));
+}
+
 TEST_CASE("recipes that cannot be read are refused where they stand") {
   const auto refuses = [](const std::string& line, const std::string& part) {
     const std::string message = complaint_of(with_line(line));
@@ -137,6 +166,7 @@ TEST_CASE("recipes that cannot be read are refused where they stand") {
   refuses("copy q 2e when factor", "expected \"if\"");
   refuses("copy q 2e if factor q", "expected \"and\"");
   refuses("copy q 2e if", "a size");
+  refuses("copy q 2e times", "a number");
   refuses("[copy, q]", "a line");
   CHECK(complaint_of("part: rotari\nusual: a\nvariants: {}\n").find("did you mean \"rotary\"?") != std::string::npos);
   CHECK(complaint_of("part: rotary\nusual: b\nvariants: {a: {source: none}}\n").starts_with("r.yaml:2:"));

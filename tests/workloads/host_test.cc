@@ -63,7 +63,29 @@ TEST_CASE("what is not fused rotates packed documents one by one") {
         Approx(2 * 2 * 25 * static_cast<double>(job.model.layers) * 4 * 0.1).epsilon(1e-3));
 }
 
-TEST_CASE("graphs take operations that they replay from the host, and nothing else") {
+TEST_CASE("documents are put in order around exchanges by heads one by one, where a release does so") {
+  // Launches so slow that the host is all that counts.
+  const auto step = [](const char* way, const char* document) {
+    return sim::to_seconds(
+        workloads::simulate_step(
+            small_job({"cluster.gpus=2", "cluster.fabric=single-node", "parallelism.tensor=1", "parallelism.pipeline=1",
+                       "parallelism.data=1", "parallelism.context=2", "parallelism.context_method=all_to_all",
+                       "batch.global=4", "batch.micro=1", "software=megatron-core-0.16", "recompute=none",
+                       "software.kernel_issue='1 ms'", "software.operation_host='0 us'",
+                       "software.backward_issue_share=1", std::string("software.recipe.head-exchange=") + way,
+                       std::string("batch.document_tokens=") + document}))
+            .iteration);
+  };
+  const workloads::Job job = small_job({});
+  const std::string half = std::to_string(job.model.seq / 2), quarter = std::to_string(job.model.seq / 4);
+  CHECK(step("at_once", quarter.c_str()) == Approx(step("at_once", half.c_str())).epsilon(1e-6));
+  // Of each document and rank 22 launches for a tensor that is gathered (q, k, v and the output's gradient) and 14 for
+  // one that is sent back (the output, three gradients), in every layer and each of four micro-batches.
+  CHECK(step("by_document", quarter.c_str()) - step("by_document", half.c_str()) ==
+        Approx(2 * 2 * (4 * 22 + 4 * 14) * static_cast<double>(job.model.layers) * 4 * 1e-3).epsilon(0.01));
+}
+
+TEST_CASE("graphs take operations that they replay from the host, and all their launches but one") {
   const auto step = [](const char* graphs, const char* operation) {
     return seconds(
         {"model={kind: moe, layers: 2, hidden: 1024, heads: 8, ffn_hidden: 1024, vocab: 1024, seq: 256, "
@@ -75,7 +97,7 @@ TEST_CASE("graphs take operations that they replay from the host, and nothing el
                ahead = step("ahead_of_counts", "'100 ms'");
   CHECK(router < none);
   CHECK(ahead < router);
-  CHECK(step("ahead_of_counts", "'0 us'") == step("none", "'0 us'"));
+  CHECK(step("ahead_of_counts", "'0 us'") <= step("none", "'0 us'"));
 }
 
 TEST_CASE("every micro-batch is fetched once by a stage of one chunk") {

@@ -162,7 +162,9 @@ class AttentionWriter {
   void attend(const Attention& shape);
   void blocks(Attention shape, double keys_and_values);
   void heads(const Attention& shape);
-  void exchange_heads(std::int64_t width, const char* what, int tensors = 1);
+  enum class Gathers : std::uint8_t { positions, heads };
+  void exchange_heads(std::int64_t width, const char* what, Gathers gathers, int tensors = 1);
+  void order_documents(Gathers gathers);
 
   /// Blocks of keys and values go round the ring, each sent on beside the attention of the block at hand; backward
   /// their gradients follow one step behind and end where they belong (Liu et al., arXiv 2310.01889).
@@ -312,12 +314,34 @@ void AttentionWriter::blocks(Attention shape, double keys_and_values) {
 
 /// A tensor of `width` an element of each token is put in the order of ranks, exchanged and put in that of positions,
 /// or of heads on the way back (NVIDIA/TransformerEngine, context_parallel.py, flash_attn_a2a_communicate).
-void AttentionWriter::exchange_heads(std::int64_t width, const char* what, int tensors) {
+void AttentionWriter::exchange_heads(std::int64_t width, const char* what, Gathers gathers, int tensors) {
   for (int i = 0; i < tensors; ++i) {
+    if (gathers == Gathers::heads) order_documents(gathers);
     stream(Streaming::copy, layout_copy(width), "put in order of ranks");
     comm(CollectiveOp::all_to_all, real(tokens()) * real(width), what, CommOverlap::none);
+    if (gathers == Gathers::positions) order_documents(gathers);
     stream(Streaming::copy, layout_copy(width), "put in order of positions");
   }
+}
+
+/// Chunks of every document, whose places the host may have to read from the device: then it launches nothing more
+/// until they are there.
+void AttentionWriter::order_documents(Gathers gathers) {
+  if (op_.order == nullptr || op_.documents < 2) return;
+  const calibration::RecipeSizes sizes(
+      calibration::RecipePart::head_exchange,
+      {{"documents", real(op_.documents)}, {"ranks", real(op_.context)}, {"gathered", gathers == Gathers::positions}});
+  bool any = false;
+  for (const calibration::Line& line : writer_.backward ? op_.order->backward : op_.order->forward) {
+    const auto* kernel = std::get_if<Streaming>(&line.runs);
+    if (kernel == nullptr || !line.holds(sizes)) continue;
+    StreamingOp made{line.name.c_str(), *kernel, line.elements.at(sizes), line.bytes_each.at(sizes)};
+    made.recipe = op_.order;
+    made.launches = line.launches(sizes);
+    writer_.stream(made);
+    any = true;
+  }
+  if (any) writer_.end_run(true);
 }
 
 /// Every rank gives all positions of its queries, keys and values for a part of the heads, and attends to them all;
@@ -327,15 +351,15 @@ void AttentionWriter::heads(const Attention& shape) {
   const bool backward = shape.backward;
   const std::int64_t keys = op_.kv_heads * op_.head_dim;
   if (backward) {
-    exchange_heads(query_width(), "attention output gradients, backward");
+    exchange_heads(query_width(), "attention output gradients, backward", Gathers::positions);
   } else {
-    exchange_heads(query_width(), "queries, forward");
-    exchange_heads(keys, "keys and values, forward", 2);
+    exchange_heads(query_width(), "queries, forward", Gathers::positions);
+    exchange_heads(keys, "keys and values, forward", Gathers::positions, 2);
   }
   attend(shape);
-  if (!backward) return exchange_heads(query_width(), "attention output, forward");
-  exchange_heads(query_width(), "query gradients, backward");
-  exchange_heads(keys, "key and value gradients, backward", 2);
+  if (!backward) return exchange_heads(query_width(), "attention output, forward", Gathers::heads);
+  exchange_heads(query_width(), "query gradients, backward", Gathers::heads);
+  exchange_heads(keys, "key and value gradients, backward", Gathers::heads, 2);
 }
 
 }  // namespace

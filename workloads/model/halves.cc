@@ -160,6 +160,9 @@ AttentionOp attention_op(const LayerWriter& writer, std::int64_t heads, std::int
   a.type = computation.precision.activations;
   a.style = computation.attention_style;
   a.way = &computation.style.recipes.of(calibration::RecipePart::attention_in);
+  a.order = &computation.style.recipes.of(calibration::RecipePart::head_exchange);
+  const std::int64_t document = writer.model().attention.document;
+  if (document > 0) a.documents = std::max<std::int64_t>(1, std::llround(real(a.seq) / real(document)));
   if (a.style.attention_kernel == calibration::AttentionKernel::fused_fp8 && !writer.quantised())
     a.style.attention_kernel = calibration::AttentionKernel::fused;
   return a;

@@ -56,6 +56,7 @@ struct StreamingOp {
   Direction direction = Direction::forward;
   bool routed = false;                          // of tokens that routing gave to this rank
   const calibration::Recipe* recipe = nullptr;  // whose line it is, which lies in Network::recipes
+  double launches = 1;                          // kernels of that size that it stands for
 };
 
 /// One product of a linear layer: weight [out, in], input [tokens, in]. Or one of each of `copies` weights of that
@@ -121,7 +122,10 @@ struct AttentionOp {
   DataType type;
   calibration::AttentionStyle style;
   const calibration::Recipe* way = nullptr;  // what is moved on the way to its kernels, and back; null: nothing
-  bool causal = true;                        // else every position sees all of its sequence
+  /// What puts packed documents in order around exchanges by heads, and how many there are in a sequence.
+  const calibration::Recipe* order = nullptr;
+  std::int64_t documents = 1;
+  bool causal = true;  // else every position sees all of its sequence
 };
 
 /// The kernels of a mixer between its products, as that mixer's own file counts them (scan_op.cc, chosen_keys.cc): what

@@ -220,7 +220,7 @@ void LayerWriter::run_lines(const calibration::Recipe& recipe, const calibration
     }
     const double elements = line.elements.at(sizes), bytes_each = line.bytes_each.at(sizes);
     if (const auto* kernel = std::get_if<Streaming>(&line.runs))
-      return add(StreamingOp{name, *kernel, elements, bytes_each, direction, routed_, &recipe});
+      return add(StreamingOp{name, *kernel, elements, bytes_each, direction, routed_, &recipe, line.launches(sizes)});
     add(CommOp{out_group(), exchange_of(std::get<calibration::CollectiveOp>(line.runs)), elements, bytes_each, name, "",
                CommOverlap::none, CommOverlap::none});
   };

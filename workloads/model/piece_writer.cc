@@ -38,6 +38,9 @@ void PieceWriter::add(Kernel kernel) {
   kernel.backward = backward && !recomputing;
   kernel.host = std::exchange(host_, {});
   if (!replayed && !goes_on) kernel.host += kernel.backward ? times_.operation_host_backward : times_.operation_host;
+  // One launch replays all kernels of a graph up to where something else stands between.
+  if (replayed && std::exchange(in_graph_, true) && !out_->back().kernels.empty()) kernel.launches = 0;
+  if (!replayed) in_graph_ = false;
   out_->back().kernels.push_back(std::move(kernel));
 }
 
@@ -52,8 +55,15 @@ void PieceWriter::host_works(const HostOp& op) {
 
 void PieceWriter::stream(const StreamingOp& op) {
   const double bytes = op.elements * op.bytes_each;
-  Kernel kernel{op.name, device().streaming(op.kernel, bytes, op.elements), false, 0, bytes, {}};
+  const auto launches = std::max<std::int64_t>(1, std::llround(op.launches));
+  Kernel kernel{op.name,
+                device().streaming(op.kernel, bytes, op.elements) * launches,
+                false,
+                0,
+                bytes * static_cast<double>(launches),
+                {}};
   kernel.recipe = op.recipe;
+  kernel.launches = launches;
   add(std::move(kernel));
   out_->back().kernels.back().by_elements = device().goes_by_elements(op.kernel, bytes, op.elements);
   if (!op.routed || times_.busiest_load <= 1) return;

@@ -59,7 +59,7 @@ class PieceWriter {
 
   const KernelTimes& times_;
   Pieces* out_;
-  bool cut_ = false;
+  bool cut_ = false, in_graph_ = false;
   WeightsUsed weights_;
   sim::Duration host_{};  // ahead of the next kernel
 };

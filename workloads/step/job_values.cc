@@ -198,7 +198,11 @@ ProgramInputs program_inputs_of(const Job& job, const Workload& workload) {
                    inputs.data.by_weight.on || inputs.data.buckets.gradient_buckets_by_weight,
                    job.method.experts.library.processors,
                    job.method.experts.busiest / job.method.experts.imbalance};
-  if (software.host.graphs != calibration::Graphs::none) inputs.passes.host.expert_layer_host = sim::Duration{};
+  // A host that does nothing ahead of the counts, but something behind them, replays what lies there.
+  calibration::HostCosts& host = inputs.passes.host;
+  const bool says_nothing = host.graphs == calibration::Graphs::none && host.expert_layer_host == sim::Duration{};
+  if (says_nothing && host.expert_dispatch_host > sim::Duration{}) host.graphs = calibration::Graphs::ahead_of_counts;
+  if (host.graphs != calibration::Graphs::none) host.expert_layer_host = sim::Duration{};
   if (job.overlap.experts) inputs.passes.host.expert_layer_host += software.host.expert_overlap_host;
   if (calibration::is_quantised(job.method.precision.matmul))
     inputs.passes.host.expert_host += software.host.expert_quantisers_host;
