@@ -176,6 +176,16 @@ TEST_CASE("widths of their own and further predictions are folded, and counted t
   }
 }
 
+TEST_CASE("a dense model with further predictions is counted twice too") {
+  for (const char* layout : {"tensor: 1", "tensor: 2, pipeline: 2, sequence_parallel: true",
+                             "tensor: 2, sequence_parallel: false", "tensor: 1, sharding: parameters"}) {
+    for (const char* more : {"recompute=none", "recompute=full", "model.biases=qkv"}) {
+      INFO(layout << ", " << more);
+      CHECK(tests::contradiction(simulate_step(pattern_job(kDense + ", mtp_layers: 2", layout, {more}))) == "");
+    }
+  }
+}
+
 TEST_CASE("context ranks exchange keys and values of widths of their own") {
   const std::string narrow =
       "ffn_hidden: 2048, blocks: {pattern: A+mlp, repeat: 4}, mixers: {A: {kind: attention, "

@@ -131,6 +131,12 @@ void apertus(Config& config, Draft& draft) {
   draft.ignored("xielu", "an activation of two parameters, which costs what others do");
 }
 
+/// Baichuan 2: as Llama; the larger one has ALiBi in place of rotary positions.
+void baichuan(Config& config, Draft& draft) {
+  config.assume("max_position_embeddings", number_of(config, "model_max_length", 4096));
+  plain(config, draft);
+}
+
 void olmo1(Config& config, Draft& draft) {
   plain(config, draft);
   draft.ignored("norms", "without parameters there");
@@ -233,6 +239,10 @@ void bailing(Config& config, Draft& draft) {
           {"first_k_dense_replace"},
           "moe_shared_expert_intermediate_size"});
   draft.set("model.tied_embeddings", config.flag("tie_word_embeddings", false));
+  const std::int64_t groups = number_of(config, "n_group", 1);
+  if (groups <= 1) return;
+  draft.set("model.expert_groups", groups);
+  draft.set("model.top_groups", number_of(config, "topk_group", groups));
 }
 
 /// ERNIE 4.5: all layers behind the first dense ones, or every so many.
@@ -278,7 +288,7 @@ const std::vector<std::pair<const char*, void (*)(Config&, Draft&)>>& hf_further
       {"glm", plain},
       {"internlm2", plain},
       {"internlm3", plain},
-      {"baichuan", plain},
+      {"baichuan", baichuan},
       {"olmo", olmo1},
       {"minicpm", tied},
       {"minicpm3", minicpm3},

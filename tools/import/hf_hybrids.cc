@@ -195,14 +195,8 @@ void falcon_h1(Config& config, Draft& draft) {
                                              "A+M+F"));
 }
 
-/// Granite 4 and Bamba: a list says which layers have attention.
-void granite_hybrid(Config& config, Draft& draft) {
-  config.assume("intermediate_size", 1);
-  const Settings* positions = config.find("position_embedding_type");
-  const bool rotary = positions != nullptr && positions->text() == "rope";
-  take_model(config, draft, rotary ? "rotary" : "none");
-  draft.set("model.tied_embeddings", config.flag("tie_word_embeddings", true));
-  put_attention(config, draft);
+/// Its width of a head may be left to the expansion.
+void granite_mamba(Config& config, Draft& draft) {
   const MambaNames names{"mamba_n_heads",  "mamba_d_head", "mamba_d_state",
                          "mamba_n_groups", "mamba_d_conv", "mamba_chunk_size"};
   if (const Settings* width = config.find("mamba_d_head"); width != nullptr && width->text() == "auto") {
@@ -210,6 +204,15 @@ void granite_hybrid(Config& config, Draft& draft) {
     config.replace("mamba_d_head", inner / config.count(config.need({"mamba_n_heads"})));
   }
   put_mamba(config, draft, names);
+}
+
+/// Granite 4 and Bamba: a list says which layers have attention.
+void granite_hybrid(Config& config, Draft& draft) {
+  config.assume("intermediate_size", 1);
+  const Settings* positions = config.find("position_embedding_type");
+  const bool rotary = positions != nullptr && positions->text() == "rope";
+  take_model(config, draft, rotary ? "rotary" : "none");
+  draft.set("model.tied_embeddings", config.flag("tie_word_embeddings", true));
   const bool mixture = number_of(config, "num_local_experts", 0) > 0;
   const std::int64_t shared = number_of(config, "shared_intermediate_size", 0);
   if (mixture) {
@@ -226,6 +229,11 @@ void granite_hybrid(Config& config, Draft& draft) {
         fmt::format("{}+{}", type.as_choice({"mamba", "attention"}) == "mamba" ? "M" : "A", mixture ? "E" : "F"));
   if (static_cast<std::int64_t>(words.size()) != config.count(config.need({"num_hidden_layers"})))
     types.fail(fmt::format("got {} layers, expected num_hidden_layers", words.size()));
+  const auto with = [&](char letter) {
+    return std::any_of(words.begin(), words.end(), [&](const std::string& word) { return word[0] == letter; });
+  };
+  if (with('A')) put_attention(config, draft);
+  if (with('M')) granite_mamba(config, draft);
   put_blocks(draft, words);
 }
 

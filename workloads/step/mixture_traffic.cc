@@ -421,12 +421,19 @@ void MixtureTraffic::tensor_rows(double runs, TrafficRows& rows) const {
   const std::vector<TensorCalls> indexed_again = indexer_inputs(f_.model, token, f_.again.indexers);
   const double gates = 2 * token * thin_gate_width(f_.model);
   exchange(all_reduce, "thin gate gradients, backward", {{gates, layers_of(f_.model).thin_gates}});
+  const auto of_predictions = [&](double layers) {
+    return std::vector<TensorCalls>{{token * real(f_.model.hidden), layers}};
+  };
+  const std::vector<TensorCalls> predictions = of_predictions(real(f_.model.experts.mtp_layers));
   if (!cut) {
     std::vector<TensorCalls> back = calls.enters;
     // Queries, keys and values apart reduce the gradient of their input three times.
     if (f_.queries_apart) back.push_back({token * real(f_.model.hidden), 2 * layers_of(f_.model).attention});
     exchange(all_reduce, "activations, forward", calls.leaves);
     exchange(all_reduce, "activations, forward (recomputed)", calls.leaves_again);
+    exchange(all_gather, "prediction, forward", predictions);
+    exchange(all_gather, "prediction, forward (recomputed)", of_predictions(f_.again.predictions));
+    exchange(reduce_scatter, "prediction gradients, backward", predictions);
     return exchange(all_reduce, "activation gradients, backward", back);
   }
   exchange(all_gather, "indexer inputs, forward", indexed);
@@ -438,10 +445,6 @@ void MixtureTraffic::tensor_rows(double runs, TrafficRows& rows) const {
   exchange(all_gather, "activation gradients, backward", calls.leaves, f_.gathered_share);
   exchange(reduce_scatter, "activation gradients, backward", calls.enters);
   if (!f_.keeps_gathered_inputs) exchange(all_gather, "saved inputs, backward", calls.enters, f_.gathered_share);
-  const auto of_predictions = [&](double layers) {
-    return std::vector<TensorCalls>{{token * real(f_.model.hidden), layers}};
-  };
-  const std::vector<TensorCalls> predictions = of_predictions(real(f_.model.experts.mtp_layers));
   exchange(reduce_scatter, "prediction, forward", predictions);
   exchange(reduce_scatter, "prediction, forward (recomputed)", of_predictions(f_.again.predictions));
   exchange(all_gather, "prediction gradients, backward", predictions);

@@ -420,7 +420,7 @@ class ClosedForm {
       const auto sum = sp ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce;
       if (sums > 0) add(CommGroup::tensor, sum, what, p_.tensor, activation(), sums * times, sums);
     };
-    if (job_.model.experts.any() || job_.model.pattern.any()) {
+    if (by_layer()) {
       mixture_.tensor_rows(runs, rows_);
       ends(runs, heads);
       return gathered_messages(runs);
@@ -512,7 +512,7 @@ class ClosedForm {
     const ShardParameters shard =
         shard_parameters(job_.model, p_.tensor, job_.software.layers.head.pads_vocabulary, map_.ends_meet(),
                          p_.inside.tensor_in, job_.software.layers.head.whole_embedding);
-    const bool mixed = job_.model.experts.any() || job_.model.pattern.any();
+    const bool mixed = by_layer();
     const double layers =
         mixed ? mixture_parameters(job_.model, split_of(job_)).shared : real(job_.model.layers) * shard.layer;
     const double trained =
@@ -536,6 +536,12 @@ class ClosedForm {
                      job_.expert_replicas(), all, {all, all, 0});
     add_host_rows({p_, job_.method, job_.software}, all, {all, all, 0},
                   {job_.expert_shard_ranks(), job_.expert_replicas(), microbatches_of_a_replica()}, rows_);
+  }
+
+  /// Whether layers differ, so that each is counted by itself: those that predict further tokens have a projection
+  /// more.
+  bool by_layer() const {
+    return job_.model.experts.any() || job_.model.pattern.any() || job_.model.experts.mtp_layers > 0;
   }
 
   StateRows states() { return {p_, job_.software, job_.method.precision, microbatches_of_a_replica(), rows_}; }
