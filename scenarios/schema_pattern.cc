@@ -22,7 +22,8 @@ void add_kinds(const std::string& at, std::vector<std::string> kinds, std::vecto
 
 const std::string kOfModel = "the model's";
 
-std::vector<Key> of_mixers() {
+/// Of attention; heads and head_dim of all mixers.
+std::vector<Key> of_attention() {
   return {
       {"heads",
        "integer",
@@ -95,6 +96,12 @@ std::vector<Key> of_mixers() {
        {"0", "1000000"}},
       {"out_groups", "integer", "groups", "", {}, "Groups of heads of the output, of csa and hca.", {"1", "1000000"}},
       {"out_lora", "integer", "elements", "", {}, "Width that each is multiplied down to.", {"1", "1000000"}},
+  };
+}
+
+/// Of mixers with a state, beside heads and head_dim.
+std::vector<Key> of_states() {
+  return {
       {"state", "integer", "elements", "", {}, "State of a channel, of mamba2.", {"1", "65536"}},
       {"groups", "integer", "groups", "1", {}, "Groups of heads that share B and C, of mamba2.", {"1", "1000000"}},
       {"key_heads", "integer", "heads", "heads", {}, "Heads of queries and keys, of gated_delta.", {"1", "1000000"}},
@@ -181,10 +188,12 @@ std::vector<Key> pattern_keys() {
        "Parameters that a token meets, as the source states them, for people.",
        {"1", "1e18"}},
   };
+  std::vector<Key> mixers = of_attention(), states = of_states();
+  for (Key& key : states) mixers.push_back(std::move(key));
   add_kinds("model.mixers",
             {"attention", "mla", "sliding", "chunked", "dsa", "csa", "hca", "msa", "mamba2", "gated_delta", "kda",
              "lightning"},
-            of_mixers(), "What tells positions of each other in blocks: attention or a state.", keys);
+            std::move(mixers), "What tells positions of each other in blocks: attention or a state.", keys);
   std::vector<Key> experts;
   constexpr std::string_view of_all = "shared_experts";
   for (const auto& [name, unit, meaning] :

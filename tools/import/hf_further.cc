@@ -1,6 +1,6 @@
-// See hf_further.h. Names of keys and their defaults are those of transformers' configuration classes
-// (models/{bloom,gptj,gpt_bigcode,mpt,dbrx,olmo,glm,exaone4,apertus,ernie4_5,ernie4_5_moe,hunyuan_v1_dense,hunyuan_v1_moe,
-// dots1}), or of the models' own files (internlm/internlm2, baichuan-inc, zai-org/chatglm3, Qwen/Qwen-7B, OpenBMB's
+// See hf_further.h. Names of keys and their defaults are those of transformers' configuration classes (models/bloom,
+// gptj, gpt_bigcode, mpt, dbrx, olmo, glm, exaone4, apertus, ernie4_5, ernie4_5_moe, hunyuan_v1_dense, hunyuan_v1_moe,
+// dots1), or of the models' own files (internlm/internlm2, baichuan-inc, zai-org/chatglm3, Qwen/Qwen-7B, OpenBMB's
 // MiniCPM3, LGAI-EXAONE, inclusionAI/Ling, deepseek-ai/deepseek-moe-16b). Left out: what changes values alone.
 #include "tools/import/hf_further.h"
 
