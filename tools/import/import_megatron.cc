@@ -379,9 +379,12 @@ void take_hybrid(Launch& launch, Draft& draft, std::int64_t hidden) {
 
 void take_model(Launch& launch, Draft& draft) {
   draft.set("model.kind", std::string(launch.find("num-experts") != nullptr ? "moe" : "gpt"));
+  const bool letters =
+      launch.find("hybrid-layer-pattern") != nullptr || launch.find("hybrid-override-pattern") != nullptr;
+  if (!letters) draft.set("model.layers", launch.need("num-layers"), launch.place("num-layers"));
   const std::int64_t hidden = launch.need("hidden-size");
   take_hybrid(launch, draft, hidden);
-  draft.set("model.layers", launch.need("num-layers"), launch.place("num-layers"));
+  if (letters) draft.set("model.layers", launch.need("num-layers"), launch.place("num-layers"));
   draft.set("model.hidden", hidden, launch.place("hidden-size"));
   take_attention(launch, draft);
   const bool gated = launch.flag("swiglu");
