@@ -62,6 +62,7 @@ workloads::Experts load_routed(const Settings& section) {
   experts.groups = integer(&section, "expert_groups", 1);
   experts.top_groups = integer(&section, "top_groups", experts.groups);
   experts.ffn_hidden = required(section, "expert_ffn_hidden").as_int();
+  experts.latent = integer(&section, "expert_latent", 0);
   experts.shared = integer(&section, "shared_experts", 0);
   experts.shared_ffn_hidden = integer(&section, "shared_expert_ffn_hidden", experts.ffn_hidden);
   experts.shared_gate = boolean(&section, "shared_gate", false);
@@ -75,9 +76,10 @@ void load_mixture(const Settings& section, Job& job) {
   const bool mixture = kind != nullptr && kind->as_choice({"gpt", "moe", "dlrm"}) == "moe";
   const std::string attention = text(&section, "attention_kind", "usual");
   if (!mixture) {
-    for (const char* key : {"experts", "top_k", "expert_groups", "top_groups", "expert_ffn_hidden", "shared_experts",
-                            "shared_expert_ffn_hidden", "shared_gate", "dense_layers", "moe_every", "attention_kind",
-                            "q_lora", "kv_lora", "qk_nope_dim", "qk_rope_dim", "v_dim", "activation_clamp"}) {
+    for (const char* key :
+         {"experts", "top_k", "expert_groups", "top_groups", "expert_ffn_hidden", "expert_latent", "shared_experts",
+          "shared_expert_ffn_hidden", "shared_gate", "dense_layers", "moe_every", "attention_kind", "q_lora", "kv_lora",
+          "qk_nope_dim", "qk_rope_dim", "v_dim", "activation_clamp"}) {
       if (const Settings* member = given(&section, key); member != nullptr)
         member->fail("got a key of mixtures of experts, expected model.kind: moe beside it");
     }

@@ -233,8 +233,11 @@ void load_finetune(const Settings& document, Job& job) {
   adapters.dropout = number(section, "dropout", 0) > 0;
   const bool quantised = calibration::is_quantised(job.method.precision.matmul);
   adapters.fp8_activation_input = boolean(section, "fp8_activation_input", quantised);
+  if (job.model.pattern.any())
+    job.assumptions.emplace_back(
+        "finetune: adapters stand beside the products of attention, and with modules: all of MLPs; mixers with a state "
+        "and latent attention have none.");
   const std::string refused = job.model.experts.any()    ? "a mixture of experts"
-                              : job.model.pattern.any()  ? "a model with blocks by pattern"
                               : job.model.parallel_block ? "a model with parallel_block"
                                                          : "";
   if (!refused.empty())

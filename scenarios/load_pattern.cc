@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 
 #include "scenarios/library.h"
 #include "scenarios/load.h"
@@ -82,8 +83,9 @@ bool is_one_of(const std::vector<std::string>& list, const std::string& word) {
 
 /// Keys that a mixer or channel of that kind has.
 const std::vector<std::string>& keys_of(const std::string& kind) {
-  static const std::vector<std::string> attention{"heads", "kv_heads", "head_dim", "qk_norm", "output_gate"},
-      windowed{"heads", "kv_heads", "head_dim", "qk_norm", "output_gate", "window"},
+  static const std::vector<std::string> attention{"heads",   "kv_heads",    "head_dim",    "v_dim",
+                                                  "qk_norm", "output_gate", "key_is_value"},
+      windowed{"heads", "kv_heads", "head_dim", "v_dim", "qk_norm", "output_gate", "key_is_value", "window"},
       latent{"heads", "q_lora", "kv_lora", "qk_nope_dim", "qk_rope_dim", "v_dim"},
       chosen{"heads", "q_lora",      "kv_lora",   "qk_nope_dim", "qk_rope_dim",
              "v_dim", "index_heads", "index_dim", "index_top_k"},
@@ -94,15 +96,9 @@ const std::vector<std::string>& keys_of(const std::string& kind) {
                         "out_groups", "out_lora", "index_heads", "index_dim", "index_top_k"},
       mamba{"state", "heads", "head_dim", "groups", "conv", "chunk", "gated_norm"},
       delta{"heads", "head_dim", "key_heads", "key_dim", "conv", "chunk", "gated_norm"}, mlp{"ffn_hidden"},
-      moe{"experts",
-          "top_k",
-          "expert_groups",
-          "top_groups",
-          "expert_ffn_hidden",
-          "shared_experts",
-          "shared_expert_ffn_hidden",
-          "shared_gate",
-          "activation_clamp"},
+      moe{"experts",           "top_k",           "expert_groups",  "top_groups",
+          "expert_ffn_hidden", "expert_latent",   "shared_experts", "shared_expert_ffn_hidden",
+          "shared_gate",       "activation_clamp"},
       none;
   if (kind == "attention") return attention;
   if (kind == "sliding" || kind == "chunked") return windowed;
@@ -234,6 +230,13 @@ void load_attention(const Part& part, const Settings& model, Model& whole, Model
   a.head_width = size("head_dim", 0);
   a.qk_norm = flag("qk_norm");
   a.output_gate = flag("output_gate");
+  a.value_width = 0;
+  if (part.section != nullptr && (part.kind == "attention" || part.kind == "sliding" || part.kind == "chunked")) {
+    a.value_width = integer(part.section, "v_dim", 0);
+    a.key_is_value = boolean(part.section, "key_is_value", false);
+    if (a.key_is_value && a.value_width > 0)
+      part.section->at("v_dim").fail("got a width of values beside key_is_value, expected none: they are the keys");
+  }
   if (part.kind == "csa" || part.kind == "hca") {
     a.kv_heads = a.heads;  // which share one
     a.head_width = required(*part.section, "head_dim").as_int();
@@ -294,7 +297,7 @@ class PatternLoader {
   void load() {
     Model& model = job_.model;
     std::map<std::string, std::uint8_t> known;
-    for (const Word& word : blocks_as_words(section_, parts_)) {
+    const auto kind_of = [&](const Word& word) {
       auto found = known.find(word.text);
       if (found == known.end()) {
         if (known.size() == kMostKinds)
@@ -302,7 +305,14 @@ class PatternLoader {
         found = known.emplace(word.text, static_cast<std::uint8_t>(known.size())).first;
         model.pattern.kinds.push_back(block_of(word));
       }
-      model.pattern.blocks.push_back(found->second);
+      return found->second;
+    };
+    for (const Word& word : blocks_as_words(section_, parts_)) model.pattern.blocks.push_back(kind_of(word));
+    if (const Settings* predicts = given(&section_, "mtp_block"); model.experts.mtp_layers > 0 || predicts != nullptr) {
+      if (model.experts.mtp_layers == 0)
+        predicts->fail("got the block of layers that predict further tokens, expected model.mtp_layers beside it");
+      model.pattern.predicts =
+          predicts != nullptr ? kind_of({predicts->text(), predicts}) : model.pattern.blocks.back();
     }
     for (const auto& [name, part] : parts_) {
       if (part.section != nullptr && !used_.contains(name))
@@ -365,7 +375,8 @@ class PatternLoader {
       return;
     }
     block.channel = Channel::experts;
-    const workloads::Experts experts = load_routed(all);
+    workloads::Experts experts = load_routed(all);
+    experts.mtp_layers = model.experts.mtp_layers;
     if (model.experts.any() && !(model.experts == experts))
       (part.section != nullptr ? *part.section : section_)
           .fail("got experts of two kinds, expected one kind of routed experts in a model");
@@ -383,8 +394,6 @@ class PatternLoader {
     refuse("moe_every", "got layers in turn beside model.blocks, expected the blocks to say it");
     refuse("attention_kind", "got a kind of attention beside model.blocks, expected mixers to say it");
     refuse("attention_window_kind", "got a kind of window beside model.blocks, expected mixers to say it");
-    if (integer(&section_, "mtp_layers", 0) > 0)
-      section_.at("mtp_layers").fail("got layers that predict further tokens beside model.blocks, expected none");
     if (job_.model.parallel_block)
       section_.at("parallel_block").fail("got true beside model.blocks, expected mixers joined by + in a block");
     const auto idle = [&](std::initializer_list<const char*> keys, const char* what, bool used) {
@@ -393,7 +402,7 @@ class PatternLoader {
     };
     const std::vector<Model::Block>& kinds = job_.model.pattern.kinds;
     const auto any = [&](auto holds) { return std::any_of(kinds.begin(), kinds.end(), holds); };
-    idle({"experts", "top_k", "expert_groups", "top_groups", "expert_ffn_hidden", "shared_experts",
+    idle({"experts", "top_k", "expert_groups", "top_groups", "expert_ffn_hidden", "expert_latent", "shared_experts",
           "shared_expert_ffn_hidden", "shared_gate", "activation_clamp"},
          "got a key of experts, expected a channel of kind moe in model.blocks", job_.model.experts.any());
     idle({"q_lora", "kv_lora", "qk_nope_dim", "qk_rope_dim", "v_dim"},
@@ -430,7 +439,7 @@ class PatternLoader {
 
 bool has_pattern(const Settings& section) {
   if (given(&section, "blocks") != nullptr) return true;
-  for (const char* key : {"mixers", "channels"})
+  for (const char* key : {"mixers", "channels", "mtp_block"})
     if (const Settings* value = given(&section, key); value != nullptr)
       value->fail("got what blocks are made of, expected model.blocks beside it");
   return false;
@@ -441,6 +450,7 @@ std::int64_t blocks_of(const Settings& section) {
 }
 
 void load_pattern(const Settings& section, Job& job) {
+  job.model.experts.mtp_layers = integer(&section, "mtp_layers", 0);
   PatternLoader(section, job).load();
   const std::vector<Model::Block>& kinds = job.model.pattern.kinds;
   if (std::any_of(kinds.begin(), kinds.end(), [](const Model::Block& block) { return block.state.any(); }))
@@ -455,6 +465,50 @@ void load_pattern(const Settings& section, Job& job) {
 }
 
 namespace {
+
+/// Adapters stand beside attention of the usual kind and MLPs, as in a dense model.
+void check_adapters(const Settings& document, const Model& model, const workloads::Parallelism& layout,
+                    const workloads::Adapters& adapters) {
+  if (!adapters.any()) return;
+  if (layout.tensor > 1)
+    fail_at(document, "parallelism.tensor",
+            fmt::format("got {} with adapters beside model.blocks, expected 1", layout.tensor));
+  if (model.experts.mtp_layers > 0)
+    document.at("finetune")
+        .fail(
+            "got adapters of a model with layers that predict further tokens, expected "
+            "model.mtp_layers: 0");
+  const std::vector<Model::Block>& kinds = model.pattern.kinds;
+  const bool any = std::any_of(kinds.begin(), kinds.end(), [&](const Model::Block& block) {
+    const bool usual = block.attends && !block.attention.latent.any() && !block.attention.sparse.compressed();
+    return usual || (adapters.on_mlp && block.channel == Channel::mlp);
+  });
+  if (!any)
+    document.at("finetune")
+        .fail(
+            "got adapters of a model whose blocks have none of attention of the usual kind, nor, "
+            "with modules: all, an MLP: nothing is trained");
+}
+
+/// Context ranks of a mixer with a state have all positions of some of its heads.
+void check_scanned(const Settings& document, const Model& model, const Model::Block& block,
+                   const workloads::Parallelism& layout) {
+  if (layout.context == 1 || !block.state.any()) return;
+  const StateMixer& mixer = block.state;
+  const auto refuse = [&](const std::string& why) {
+    fail_at(document, "parallelism.context",
+            fmt::format("got {} with a {} mixer, expected {}", layout.context, calibration::name_of(mixer.kind), why));
+  };
+  if (mixer.kind != ScanKind::mamba2 && mixer.kind != ScanKind::gated_delta)
+    refuse("1: no framework exchanges its positions for heads");
+  const std::int64_t ranks = layout.tensor * layout.context;
+  if (mixer.heads % ranks != 0 || mixer.key_heads % ranks != 0)
+    refuse(fmt::format("a divisor of its {} heads and {} of keys or groups over the tensor group", mixer.heads,
+                       mixer.key_heads));
+  for (const Model::Block& other : model.pattern.kinds) {
+    if (other.state.any() && !(other.state == mixer)) refuse("1, or one kind of mixer with a state in the pattern");
+  }
+}
 
 void check_divided(const Settings& document, const Model::Block& block, const workloads::Parallelism& layout) {
   if (block.attends && block.attention.sparse.compressed() && layout.tensor > 1)
@@ -473,13 +527,11 @@ void check_divided(const Settings& document, const Model::Block& block, const wo
 void check_pattern(const Settings& document, const Model& model, const workloads::Parallelism& layout,
                    const workloads::Method& method) {
   if (!model.pattern.any()) return;
+  check_adapters(document, model, layout, method.adapters);
   const Model::Block* attends = nullptr;
   for (const Model::Block& block : model.pattern.kinds) {
     check_divided(document, block, layout);
-    if (layout.context > 1 && block.state.any())
-      fail_at(document, "parallelism.context",
-              fmt::format("got {} with a {} mixer, expected 1: its state goes from position to position",
-                          layout.context, calibration::name_of(block.state.kind)));
+    check_scanned(document, model, block, layout);
     if (!block.attends) continue;
     if (layout.context > 1 && block.attention.sparse.any())
       fail_at(document, "parallelism.context",
@@ -488,7 +540,8 @@ void check_pattern(const Settings& document, const Model& model, const workloads
       fail_at(document, "parallelism.sequence_parallel",
               "got false, expected true: with mla every rank of the tensor group would compress the same tokens");
     const auto width = [](const Model::Block& one) {
-      return std::pair(one.attention.kv_heads, one.attention.latent.any());
+      const Model::Attention& a = one.attention;
+      return std::tuple(a.kv_heads, a.latent.any(), a.heads, a.head_width, a.value_width);
     };
     if (attends != nullptr && width(*attends) != width(block) && layout.context > 1)
       fail_at(document, "parallelism.context",

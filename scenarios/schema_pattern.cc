@@ -22,7 +22,8 @@ void add_kinds(const std::string& at, std::vector<std::string> kinds, std::vecto
 
 const std::string kOfModel = "the model's";
 
-std::vector<Key> of_mixers() {
+/// Of attention; heads and head_dim of all mixers.
+std::vector<Key> of_attention() {
   return {
       {"heads",
        "integer",
@@ -57,7 +58,19 @@ std::vector<Key> of_mixers() {
        "Of a head's key the part without positions, of mla.",
        {"1", "65536"}},
       {"qk_rope_dim", "integer", "elements", kOfModel, {}, "And the part that is rotated.", {"1", "65536"}},
-      {"v_dim", "integer", "elements", kOfModel, {}, "Of a head's value, of mla.", {"1", "65536"}},
+      {"v_dim",
+       "integer",
+       "elements",
+       "the model's; of attention head_dim",
+       {},
+       "Of a head's value (MiMo-V2: 128 beside keys of 192).",
+       {"1", "65536"}},
+      {"key_is_value",
+       "boolean",
+       "",
+       "false",
+       {},
+       "Values are what the product of the keys makes, ahead of norm and rotation (Gemma 4)."},
       {"index_heads",
        "integer",
        "heads",
@@ -83,6 +96,12 @@ std::vector<Key> of_mixers() {
        {"0", "1000000"}},
       {"out_groups", "integer", "groups", "", {}, "Groups of heads of the output, of csa and hca.", {"1", "1000000"}},
       {"out_lora", "integer", "elements", "", {}, "Width that each is multiplied down to.", {"1", "1000000"}},
+  };
+}
+
+/// Of mixers with a state, beside heads and head_dim.
+std::vector<Key> of_states() {
+  return {
       {"state", "integer", "elements", "", {}, "State of a channel, of mamba2.", {"1", "65536"}},
       {"groups", "integer", "groups", "1", {}, "Groups of heads that share B and C, of mamba2.", {"1", "1000000"}},
       {"key_heads", "integer", "heads", "heads", {}, "Heads of queries and keys, of gated_delta.", {"1", "1000000"}},
@@ -155,6 +174,12 @@ std::vector<Key> pattern_keys() {
       {"model.blocks.repeat", "integer", "", "1", {}, "How many times.", {"1", "10000"}},
       {"model.blocks[].pattern", "text", "", "", {}, "Blocks that are repeated, as text or a list."},
       {"model.blocks[].repeat", "integer", "", "1", {}, "How many times.", {"1", "10000"}},
+      {"model.mtp_block",
+       "text",
+       "",
+       "the last of model.blocks",
+       {},
+       "The block, as model.blocks names it, of layers that predict further tokens (model.mtp_layers)."},
       {"model.active_parameters",
        "number",
        "parameters",
@@ -163,10 +188,12 @@ std::vector<Key> pattern_keys() {
        "Parameters that a token meets, as the source states them, for people.",
        {"1", "1e18"}},
   };
+  std::vector<Key> mixers = of_attention(), states = of_states();
+  for (Key& key : states) mixers.push_back(std::move(key));
   add_kinds("model.mixers",
             {"attention", "mla", "sliding", "chunked", "dsa", "csa", "hca", "msa", "mamba2", "gated_delta", "kda",
              "lightning"},
-            of_mixers(), "What tells positions of each other in blocks: attention or a state.", keys);
+            std::move(mixers), "What tells positions of each other in blocks: attention or a state.", keys);
   std::vector<Key> experts;
   constexpr std::string_view of_all = "shared_experts";
   for (const auto& [name, unit, meaning] :
@@ -176,6 +203,7 @@ std::vector<Key> pattern_keys() {
         {"expert_groups", "groups", "Groups that they are dealt into."},
         {"top_groups", "groups", "Of these, those whose experts a token may go to."},
         {"expert_ffn_hidden", "elements", "Inner size of an expert."},
+        {"expert_latent", "elements", "Width at routed experts, behind a product down to it (LatentMoE)."},
         {"shared_experts", "experts", "Experts that every token goes through."},
         {"shared_expert_ffn_hidden", "elements", "Inner size of one of these."}})
     experts.push_back({name, "integer", unit, kOfModel, {}, meaning, {name == of_all ? "0" : "1", "10000000"}});

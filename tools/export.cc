@@ -13,6 +13,7 @@
 #include "scenarios/scenario.h"
 #include "tools/command_options.h"
 #include "tools/commands.h"
+#include "tools/import/hybrid_letters.h"
 #include "tools/import/import.h"
 #include "tools/import/serving_flags.h"
 #include "tools/parallel.h"
@@ -88,6 +89,25 @@ void model_arguments(const workloads::Model& model, const std::string& id, Launc
   if (model.attention.window_every > 0 && !chunked) out.add("window-attn-skip-freq", model.attention.window_every);
 }
 
+/// Every letter is a layer of Megatron-LM's.
+void pattern_arguments(const workloads::Model& model, const std::string& id, LaunchArguments& out) {
+  const Letters letters = letters_of(model);
+  if (letters.letters.empty())
+    no_flag(id, "model.blocks", letters.why, "Mamba-2, attention, MLPs and experts, each of one size");
+  workloads::Model each = model;
+  each.layers = layers_of_letters(letters.letters);
+  if (each.mlp.hidden == 0) each.mlp.hidden = 4 * each.hidden;  // which no layer has
+  model_arguments(each, id, out);
+  out.add("hybrid-layer-pattern", fmt::format("\"{}\"", letters.letters));
+  out.add("mamba-num-heads", letters.mamba.heads);
+  out.add("mamba-head-dim", letters.mamba.head_dim);
+  out.add("mamba-state-dim", letters.mamba.state);
+  out.add("mamba-num-groups", letters.mamba.groups);
+  out.remarks.emplace_back(
+      "model.blocks: for pretrain_hybrid.py, with --spec megatron.core.models.hybrid.hybrid_layer_specs "
+      "hybrid_stack_spec; each letter is a layer of its own");
+}
+
 void mixture_arguments(const workloads::Model& model, const workloads::Parallelism& p,
                        const workloads::ExpertStyle& style, LaunchArguments& out) {
   const workloads::Experts& experts = model.experts;
@@ -100,8 +120,9 @@ void mixture_arguments(const workloads::Model& model, const workloads::Paralleli
   }
   out.add("moe-ffn-hidden-size", experts.ffn_hidden);
   if (experts.shared > 0) out.add("moe-shared-expert-intermediate-size", experts.shared_width());
+  if (experts.latent > 0) out.add("moe-latent-size", experts.latent);
   out.add_if(experts.shared > 0 && experts.shared_gate, "moe-shared-expert-gate");
-  if (experts.mtp_layers > 0) out.add("mtp-num-layers", experts.mtp_layers);
+  if (experts.mtp_layers > 0 && !model.pattern.any()) out.add("mtp-num-layers", experts.mtp_layers);
   if (experts.dense_layers > 0)
     out.add("moe-layer-freq",
             fmt::format("\"([0]*{}+[1]*{})\"", experts.dense_layers, model.layers - experts.dense_layers));
@@ -310,9 +331,11 @@ void length_arguments(const workloads::Evaluation& evaluation, double tokens, st
 std::string megatron_arguments(const scenarios::Scenario& scenario) {
   const Job& job = scenario.job;
   if (job.model.recommender.any()) no_flag(scenario.id, "model.kind", "dlrm", "gpt or moe");
-  if (job.model.pattern.any()) no_flag(scenario.id, "model.blocks", "blocks by pattern", "layers that are alike");
   LaunchArguments out;
-  model_arguments(job.model, scenario.id, out);
+  if (job.model.pattern.any())
+    pattern_arguments(job.model, scenario.id, out);
+  else
+    model_arguments(job.model, scenario.id, out);
   mixture_arguments(job.model, job.parallelism, job.method.experts, out);
   pipeline_arguments(job.parallelism, job.model.layers, job.overlap.pipeline, scenario.id, out);
   sharing_arguments(job.parallelism, job.replicas(), out);

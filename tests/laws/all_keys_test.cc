@@ -94,6 +94,7 @@ void draw_mixture(const RankCut& cut, Draw& draw, Section& model) {
   model.set("experts", experts);
   model.set("top_k", draw.of<std::int64_t>({1, 2, 4}));
   model.set("expert_ffn_hidden", draw.of<std::int64_t>({512, 1024}));
+  if (draw.chance(10)) model.set("expert_latent", 256);
   if (draw.chance(15)) {
     model.set("expert_groups", 2);
     model.set("top_groups", 1 + draw.below(2));

@@ -489,6 +489,7 @@ TEST_CASE("no key of the schema is missing from the walk") {
                                            "model.blocks",                 // tests/workloads/pattern_test.cc
                                            "model.mixers",                 // likewise
                                            "model.channels",               // likewise
+                                           "model.mtp_block",              // tests/workloads/pattern_test.cc
                                            "model.active_parameters",
                                            "cluster.device.peak",
                                            "cluster.device.inherits",

@@ -29,6 +29,7 @@ std::vector<Case> orrery::tests::mixture_cases() {
       {"model.expert_groups", faster, "8", with({"experts.dispatcher=deepep", "model.top_groups=1"}), "1"},
       {"model.top_groups", slower, "4", with({"experts.dispatcher=deepep", "model.expert_groups=8"}), "1"},
       {"model.expert_ffn_hidden", slower, "4096", with({}), "2048"},
+      {"model.expert_latent", more_memory, "1024", with({}), "256"},
       {"model.shared_experts", slower, "2", with({}), "0"},
       {"model.shared_expert_ffn_hidden", slower, "4096", with({"model.shared_experts=1"}), "2048"},
       {"model.shared_gate", more_memory, "true", with({"model.shared_experts=1"}), "false"},

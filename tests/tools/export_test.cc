@@ -4,6 +4,7 @@
 #include <random>
 
 #include "scenarios/scenario.h"
+#include "sim/error.h"
 #include "tests/catch.h"
 #include "tests/tools/program.h"
 #include "tools/import/import.h"
@@ -247,4 +248,41 @@ software: megatron-core-0.14
   CHECK(back.overlap.experts);
   CHECK(back.method.recompute == workloads::Recompute::selective);
   CHECK(back.method.recomputed == job.method.recomputed);
+}
+
+TEST_CASE("blocks by pattern come back from Megatron-LM's letters as they were") {
+  const Folder folder;
+  const char* const text = R"(name: hybrid
+cluster: {device: h100-sxm-80gb, gpus: 16, gpus_per_node: 8, fabric: ndr-rail}
+model: {kind: moe, hidden: 2048, heads: 16, kv_heads: 2, head_dim: 128, vocab: 51200, seq: 4096, gated_mlp: false,
+        activation: squared_relu, tied_embeddings: false, positions: none, norm: rms_norm, biases: none,
+        blocks: {pattern: M E M E A F, repeat: 2}, mtp_layers: 1, mtp_block: A+E, mixers: {
+        M: {kind: mamba2, heads: 32, head_dim: 128, state: 64, groups: 4, chunk: 128}, A: {kind: attention}},
+        channels: {F: {kind: mlp, ffn_hidden: 8192}, E: {kind: moe, experts: 32, top_k: 4, expert_ffn_hidden: 1024,
+        expert_latent: 512, shared_experts: 1, shared_expert_ffn_hidden: 2048}}}
+parallelism: {tensor: 2, expert: 8, expert_tensor: 1, sequence_parallel: true, sharding: optimizer}
+batch: {global: 64, micro: 1}
+overlap: {tensor: false, pipeline: false, gradients: true, parameters: true}
+software: megatron-core-0.16
+)";
+  const scenarios::Scenario scenario = scenario_of(text);
+  const std::string line = tools::megatron_arguments(scenario);
+  CHECK(line.find("--hybrid-layer-pattern \"MEME*-MEME*-/*E\"") != std::string::npos);
+  const std::string script = folder.write("run.sh", line);
+  const auto draft = tools::import_megatron(tools::read_launch_line(tools::read_text(script), script));
+  const workloads::Model back = scenarios::load_scenario(draft.document()).job.model, model = scenario.job.model;
+  CHECK(back.layers == model.layers);
+  CHECK(back.pattern == model.pattern);
+  CHECK(back.experts == model.experts);
+  CHECK(workloads::parameter_count(back) == workloads::parameter_count(model));
+  const auto refused = [&](const std::string& set) -> std::string {
+    try {
+      return tools::megatron_arguments(scenario_of(text, {set}));
+    } catch (const sim::UserError& error) {
+      return error.what();
+    }
+  };
+  CHECK(refused("model.mixers.A.output_gate=true").find("attention other than the usual") != std::string::npos);
+  CHECK(refused("model.mixers.M={kind: kda, heads: 8, head_dim: 64}").find("mixers other than Mamba-2") !=
+        std::string::npos);
 }

@@ -155,7 +155,7 @@ TEST_CASE("a launch of fewer GPUs than its layout needs is taken at what it need
     return "taken";
   };
   const std::string hybrid = "torchrun pretrain_mamba.py --hidden-size 4096 --hybrid-layer-pattern M-M*-";
-  CHECK(refusal(hybrid).find("--hybrid-layer-pattern: got layers of Mamba") != std::string::npos);
+  CHECK(refusal(hybrid).find("--num-attention-heads: is not given") != std::string::npos);
   CHECK(refusal("python tools/convert.py --target x").find("no training of Megatron-LM's is started") !=
         std::string::npos);
 }

@@ -31,7 +31,7 @@ TEST_CASE("adapters have the parameters of their two factors, by the layers and 
                                  std::string("finetune={kind: lora, rank: 16, modules: ") + modules + "}"});
       const Network network = network_of(job);
       INFO("tensor " << tensor << ", " << modules);
-      CHECK(trained_parameters(network.layer(1)) ==
+      CHECK(static_cast<double>(job.model.layers) * trained_parameters(network.layer(1)) ==
             adapter_parameters(job.model, job.method.adapters, job.parallelism.tensor));
       CHECK(trained_parameters(network.layer(0)) == 0);
       CHECK(trained_parameters(network.layer(network.size() - 1)) == 0);

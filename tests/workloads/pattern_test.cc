@@ -147,6 +147,142 @@ TEST_CASE("hybrids are folded, counted twice, and hold what their formulas say")
   }
 }
 
+namespace {
+/// Experts behind a narrower product, values narrower than keys, values that are keys, layers that predict further.
+const std::string kWidths =
+    "blocks: {pattern: W+F A+E W+E S+F, repeat: 2}, mtp_layers: 2, mtp_block: A+E, mixers: {"
+    "W: {kind: sliding, window: 256, heads: 8, kv_heads: 4, head_dim: 96, v_dim: 64}, "
+    "A: {kind: attention, head_dim: 96, v_dim: 64, output_gate: true}, "
+    "S: {kind: attention, heads: 8, kv_heads: 4, head_dim: 128, key_is_value: true, qk_norm: true}}, "
+    "channels: {F: {kind: mlp, ffn_hidden: 2048}, "
+    "E: {kind: moe, experts: 16, top_k: 4, expert_ffn_hidden: 512, expert_latent: 256, shared_experts: 1}}";
+}  // namespace
+
+TEST_CASE("widths of their own and further predictions are folded, and counted twice") {
+  for (const std::string layout :
+       {"tensor: 1, pipeline: 1, expert: 8", "tensor: 2, pipeline: 2, sequence_parallel: true, expert: 4",
+        "tensor: 4, pipeline: 2, sequence_parallel: true, expert: 2, expert_tensor: 2",
+        "tensor: 1, pipeline: 4, sharding: parameters, expert: 4"}) {
+    for (const char* more : {"recompute=none", "recompute=full", "recompute=selective", "precision=fp8",
+                             "experts.dispatcher=deepep", "experts.dispatcher=allgather"}) {
+      INFO(layout << ", " << more);
+      const Job job = pattern_job(kWidths, layout, {more});
+      const StepReport folded = simulate_step(job);
+      CHECK(tests::contradiction(folded) == "");
+      StepOptions full;
+      full.full = true;
+      CHECK(tests::comparable(simulate_step(job, full)) == tests::comparable(folded));
+    }
+  }
+}
+
+TEST_CASE("a dense model with further predictions is counted twice too") {
+  for (const char* layout : {"tensor: 1", "tensor: 2, pipeline: 2, sequence_parallel: true",
+                             "tensor: 2, sequence_parallel: false", "tensor: 1, sharding: parameters"}) {
+    for (const char* more : {"recompute=none", "recompute=full", "model.biases=qkv"}) {
+      INFO(layout << ", " << more);
+      CHECK(tests::contradiction(simulate_step(pattern_job(kDense + ", mtp_layers: 2", layout, {more}))) == "");
+    }
+  }
+}
+
+TEST_CASE("context ranks exchange keys and values of widths of their own") {
+  const std::string narrow =
+      "ffn_hidden: 2048, blocks: {pattern: A+mlp, repeat: 4}, mixers: {A: {kind: attention, "
+      "head_dim: 96, v_dim: 64}}";
+  for (const char* method : {"ring", "all_gather", "all_to_all"}) {
+    INFO(method);
+    const std::string layout = fmt::format("tensor: 1, context: 2, context_method: {}", method);
+    CHECK(tests::contradiction(simulate_step(pattern_job(narrow, layout))) == "");
+  }
+  CHECK(refusal(kWidths, "tensor: 1, context: 2, context_method: all_to_all, expert: 4").find("several widths") !=
+        std::string::npos);
+}
+
+TEST_CASE("widths of their own weigh and compute what they say") {
+  const Model model = pattern_job(kWidths, "tensor: 1, expert: 8").model;
+  const double h = 1024, s = 1024, vocab = 2560;
+  // Queries and keys of 96, values of 64; and one product for keys that are values.
+  const double narrow = h * (8 * 96 + 4 * 96 + 4 * 64) + 8 * 64 * h, gate = h * 8 * 64;
+  const double one = h * (8 * 128 + 4 * 128) + 8 * 128 * h, norms = h, heads = 2 * 128;
+  const double mlp = 3 * h * 2048 + norms;
+  const double experts = 16 * h + 2 * h * 256 + 16.0 * 3 * 256 * 512 + 3 * h * 512 + norms;
+  const double attends = narrow + gate + norms;
+  const double blocks =
+      2 * ((narrow + norms + mlp) + (attends + experts) + (narrow + norms + experts) + (one + norms + heads + mlp));
+  const double further = 2 * (attends + experts + 2 * h * h + 3 * norms);
+  CHECK(parameter_count(model) == Approx(2 * vocab * h + blocks + further).epsilon(1e-12));
+
+  // Two FLOPs a weight that a token meets, three passes; scores and their sums at each width.
+  const double met = 4 * (narrow + gate + 16 * h + 2 * h * 256 + 4.0 * 3 * 256 * 512 + 3 * h * 512) +
+                     2 * (narrow + 3 * h * 2048) +
+                     2 * (narrow + 16 * h + 2 * h * 256 + 4.0 * 3 * 256 * 512 + 3 * h * 512) +
+                     2 * (one + 3 * h * 2048) + 2 * 2 * h * h + 3 * vocab * h;
+  const double scores = 2 * s * (4 * 8 * (96 + 64) * s + 4 * 8 * (96 + 64) * 256 + 2 * 8 * (128 + 128) * s);
+  CHECK(model_flops(model, 1) == Approx(3 * (2 * met * s + scores)).epsilon(1e-12));
+}
+
+TEST_CASE("adapters stand beside the attention and the MLPs of a pattern") {
+  const std::string sizes = "ffn_hidden: 4096", dense = "layers: 8, " + sizes;
+  for (const char* modules : {"finetune={kind: lora, rank: 16}", "finetune={kind: lora, rank: 16, modules: all}",
+                              "finetune={kind: qlora, rank: 16, modules: all}"}) {
+    INFO(modules);
+    const StepReport plain = simulate_step(pattern_job(dense, "tensor: 1", {modules}));
+    const StepReport pattern = simulate_step(pattern_job(kDensePattern, "tensor: 1", {modules}));
+    CHECK(plain.iteration == pattern.iteration);
+    CHECK(plain.memory.peak_bytes == pattern.memory.peak_bytes);
+    CHECK(tests::contradiction(pattern) == "");
+  }
+  const std::string states =
+      "blocks: {pattern: M+F W+F S+F, repeat: 3}, mixers: {M: {kind: mamba2, state: 64, heads: 16, head_dim: 64}, "
+      "W: {kind: sliding, window: 256, head_dim: 96, v_dim: 64}, S: {kind: attention, key_is_value: true}}, "
+      "channels: {F: {kind: mlp, ffn_hidden: 2048}}";
+  for (const char* modules : {"finetune={kind: lora, rank: 16}", "finetune={kind: lora, rank: 16, modules: all}"}) {
+    for (const char* layout : {"tensor: 1, pipeline: 2", "tensor: 1, sharding: parameters"}) {
+      INFO(modules << ", " << layout);
+      CHECK(tests::contradiction(simulate_step(pattern_job(states, layout, {modules}))) == "");
+    }
+  }
+  const char* lora = "finetune={kind: lora, rank: 16}";
+  CHECK(refusal(states, "tensor: 2, sequence_parallel: true", {lora}).find("expected 1") != std::string::npos);
+  CHECK(refusal("blocks: M M, mixers: {M: {kind: mamba2, state: 64, heads: 16, head_dim: 64}}", "tensor: 1", {lora})
+            .find("nothing is trained") != std::string::npos);
+}
+
+TEST_CASE("context ranks of mixers with a state exchange positions for heads") {
+  const std::string mamba =
+      "blocks: {pattern: M M+F A+F M+E, repeat: 2}, mixers: {M: {kind: mamba2, state: 64, heads: 16, head_dim: 64, "
+      "groups: 8}, A: {kind: attention}}, channels: {F: {kind: mlp, ffn_hidden: 2048}, E: {kind: moe, experts: 16, "
+      "top_k: 4, expert_ffn_hidden: 512}}";
+  const std::string delta =
+      "blocks: {pattern: G+F G+F A+F, repeat: 2}, mixers: {G: {kind: gated_delta, heads: 16, head_dim: 64, key_heads: "
+      "8}, A: {kind: attention}}, channels: {F: {kind: mlp, ffn_hidden: 2048}}";
+  for (const std::string& model : {mamba, delta}) {
+    for (const char* layout : {"tensor: 1, context: 2", "tensor: 2, context: 4, sequence_parallel: true",
+                               "tensor: 2, context: 2, pipeline: 2, sequence_parallel: true"}) {
+      for (const char* more : {"recompute=none", "recompute=full", "recompute=selective", "precision=fp8"}) {
+        INFO(model << ", " << layout << ", " << more);
+        const Job job = pattern_job(model, layout, {more});
+        const StepReport folded = simulate_step(job);
+        CHECK(tests::contradiction(folded) == "");
+        StepOptions full;
+        full.full = true;
+        CHECK(tests::comparable(simulate_step(job, full)) == tests::comparable(folded));
+      }
+    }
+  }
+  // A rank scans twice the positions of half the heads, and has as much to keep.
+  const Job whole = pattern_job(mamba, "tensor: 1", {"batch.global=32"}),
+            cut = pattern_job(mamba, "tensor: 1, context: 2");
+  const Network one = network_of(whole), two = network_of(cut);
+  const auto scans = [](const Network& network) {
+    double flops = 0;
+    for (const Layer& layer : network.kinds) flops += forward_flops(layer).mixers;
+    return flops;
+  };
+  CHECK(scans(two) == Approx(scans(one) / 2).epsilon(1e-12));
+}
+
 TEST_CASE("mixers with a state weigh what their papers say") {
   const auto weighs = [](const std::string& mixer) {
     const auto count = [&](int blocks) {
@@ -247,6 +383,11 @@ TEST_CASE("patterns that cannot be are refused in a line") {
   CHECK(refusal("layers: 3, blocks: M M" + mamba).find("expected 2") != std::string::npos);
   CHECK(refusal("ffn_hidden: 64, blocks: attention+mlp" + mamba).find("is in no block") != std::string::npos);
   CHECK(refusal("layers: 2" + mamba).find("expected model.blocks") != std::string::npos);
+  CHECK(refusal("blocks: M M, mtp_block: M" + mamba).find("expected model.mtp_layers") != std::string::npos);
+  CHECK(refusal("blocks: M M, mtp_layers: 1, mtp_block: X" + mamba).find("got X, expected names") != std::string::npos);
+  CHECK(refusal("layers: 2, mtp_block: M").find("expected model.blocks") != std::string::npos);
+  CHECK(refusal("blocks: A, mixers: {A: {kind: attention, v_dim: 64, key_is_value: true}}").find("they are the keys") !=
+        std::string::npos);
   CHECK(refusal("blocks: M, parallel_block: true" + mamba).find("parallel_block") != std::string::npos);
   CHECK(refusal("blocks: M M, dense_layers: 1" + mamba).find("layers in turn") != std::string::npos);
   CHECK(refusal("blocks: M M, attention_window: 16" + mamba).find("sliding or chunked") != std::string::npos);
@@ -257,5 +398,12 @@ TEST_CASE("patterns that cannot be are refused in a line") {
         std::string::npos);
   CHECK(refusal("blocks: M" + mamba, "tensor: 8, sequence_parallel: true").find("groups of the mixer") !=
         std::string::npos);
-  CHECK(refusal("blocks: M" + mamba, "tensor: 1, context: 2").find("position to position") != std::string::npos);
+  CHECK(refusal("blocks: M" + mamba, "tensor: 1, context: 8").find("expected a divisor of its 16 heads and 4") !=
+        std::string::npos);
+  CHECK(refusal("blocks: K, mixers: {K: {kind: kda, heads: 8, head_dim: 64}}", "tensor: 1, context: 2")
+            .find("no framework exchanges") != std::string::npos);
+  CHECK(refusal("blocks: M N, mixers: {M: {kind: mamba2, state: 64, heads: 16, head_dim: 64, groups: 4}, N: {kind: "
+                "mamba2, state: 32, heads: 16, head_dim: 64, groups: 4}}",
+                "tensor: 1, context: 2")
+            .find("one kind of mixer") != std::string::npos);
 }

@@ -1,111 +1,22 @@
 // See hf_hybrids.h. Names of keys and their defaults are those of each family's configuration class (transformers,
 // models/{nemotron_h,qwen3_next,qwen3_5,falcon_h1,granitemoehybrid,bamba,minimax,deepseek_v32,glm_moe_dsa};
 // moonshotai/Kimi-Linear, configuration_kimi.py), or of the model's own files (deepseek-ai/DeepSeek-V4-Pro,
-// MiniMaxAI/MiniMax-M3). Mixers and channels go by letters: A attention, M Mamba-2, L linear attention, E experts, F
-// an MLP. Left out: layers that predict further tokens, and multipliers, which are values.
+// MiniMaxAI/MiniMax-M3). Left out: multipliers, which are values.
 #include "tools/import/hf_hybrids.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
+#include <iterator>
 
 #include "sim/printable.h"
+#include "tools/import/hf_blocks.h"
+#include "tools/import/hf_windowed.h"
 
 namespace orrery::tools {
 
 namespace {
 
-std::int64_t number_of(Config& config, const char* key, std::int64_t fallback) {
-  const Settings* member = config.find(key);
-  return member == nullptr || member->is_null() ? fallback : member->as_int(0, 1'000'000'000);
-}
-
-/// One member of a mixer or a channel, where the family's file says it or its class has a default.
-void put(Draft& draft, const char* at, const char* key, std::int64_t value) {
-  draft.set(fmt::format("model.{}.{}", at, key), value);
-}
-void put_kind(Draft& draft, const char* at, const char* kind) {
-  draft.set(fmt::format("model.{}.kind", at), std::string(kind));
-}
-
-/// Words in order, runs of the same whole period as it and its repeats where that is shorter.
-void put_blocks(Draft& draft, const std::vector<std::string>& words) {
-  for (std::size_t period = 1; period <= words.size() / 2; ++period) {
-    if (words.size() % period != 0) continue;
-    const auto same = [&](std::size_t i) { return words[i] == words[i % period]; };
-    bool all = true;
-    for (std::size_t i = period; i < words.size() && all; ++i) all = same(i);
-    if (!all) continue;
-    const std::vector<std::string> once(words.begin(), words.begin() + static_cast<std::ptrdiff_t>(period));
-    draft.set("model.blocks.pattern", fmt::format("{}", fmt::join(once, " ")));
-    return draft.set("model.blocks.repeat", static_cast<std::int64_t>(words.size() / period));
-  }
-  draft.set("model.blocks", fmt::format("{}", fmt::join(words, " ")));
-}
-
-/// The sizes of a whole model; what its blocks say for themselves is not the model's.
-void take_whole(Config& config, Draft& draft, const char* positions) {
-  llama(config, draft, "none");
-  draft.set("model.positions", std::string(positions));
-}
-
-void attention(Config& config, Draft& draft) {
-  const char* at = "mixers.A";
-  put_kind(draft, at, "attention");
-  const std::int64_t heads = config.count(config.need({"num_attention_heads"}));
-  put(draft, at, "heads", heads);
-  put(draft, at, "kv_heads", number_of(config, "num_key_value_heads", heads));
-  if (const std::int64_t dim = number_of(config, "head_dim", 0); dim > 0) put(draft, at, "head_dim", dim);
-}
-
-void experts(Config& config, Draft& draft, const std::vector<std::string>& counts, const char* width) {
-  const char* at = "channels.E";
-  put_kind(draft, at, "moe");
-  put(draft, at, "experts", config.count(config.need(counts)));
-  put(draft, at, "top_k", config.count(config.need({"num_experts_per_tok", "num_experts_per_token"})));
-  put(draft, at, "expert_ffn_hidden", config.count(config.need({width})));
-}
-
-void shared_expert(Draft& draft, std::int64_t experts, std::int64_t width, bool gate) {
-  if (experts == 0 || width == 0) return;
-  put(draft, "channels.E", "shared_experts", experts);
-  put(draft, "channels.E", "shared_expert_ffn_hidden", width);
-  if (gate) draft.set("model.channels.E.shared_gate", true);
-}
-
-void dense(Config& config, Draft& draft) {
-  put_kind(draft, "channels.F", "mlp");
-  put(draft, "channels.F", "ffn_hidden", config.count(config.need({"intermediate_size"})));
-}
-
-struct MambaNames {
-  const char *heads, *width, *state, *groups, *conv, *chunk;
-};
-void mamba(Config& config, Draft& draft, const MambaNames& names) {
-  const char* at = "mixers.M";
-  put_kind(draft, at, "mamba2");
-  put(draft, at, "heads", config.count(config.need({names.heads})));
-  put(draft, at, "head_dim", config.count(config.need({names.width})));
-  put(draft, at, "state", config.count(config.need({names.state})));
-  put(draft, at, "groups", number_of(config, names.groups, 1));
-  put(draft, at, "conv", number_of(config, names.conv, 4));
-  put(draft, at, "chunk", number_of(config, names.chunk, 256));
-}
-
-/// Sizes of the model without those of its blocks.
-void take_model(Config& config, Draft& draft, const char* positions) {
-  take_whole(config, draft, positions);
-  for (const char* key : {"ffn_hidden", "kv_heads", "head_dim", "heads", "layers"}) draft.drop_of_model(key);
-}
-
-/// Nemotron-H and Nemotron 3: letters of Megatron-LM's --hybrid-override-pattern, each a block of its own.
-void nemotron_h(Config& config, Draft& draft) {
-  config.assume("intermediate_size", 21504);
-  take_model(config, draft, "none");
-  draft.set("model.gated_mlp", false);
-  draft.set("model.activation", std::string("squared_relu"));
-  const Settings& pattern = config.need({"hybrid_override_pattern"});
+/// Letters of Megatron-LM's --hybrid-override-pattern (newer files: hybrid_layer_pattern), each a block of its own.
+std::vector<std::string> words_of_letters(const Settings& pattern) {
   std::vector<std::string> words;
   for (const char letter : pattern.text()) {
     const std::string_view known = "M*-E";
@@ -114,22 +25,75 @@ void nemotron_h(Config& config, Draft& draft) {
       pattern.fail(fmt::format("got the letter {}, expected M, *, - or E", sim::printable(std::string(1, letter))));
     words.emplace_back(1, "MAFE"[at]);
   }
-  const std::int64_t layers = config.count(config.need({"num_hidden_layers"}));
-  if (static_cast<std::int64_t>(words.size()) != layers)
-    pattern.fail(fmt::format("got {} letters, expected one for each of the {} layers", words.size(), layers));
+  return words;
+}
+
+/// Or a list of their kinds.
+std::vector<std::string> words_of_kinds(const Settings& list) {
+  const std::vector<std::string> kinds{"mamba", "attention", "mlp", "moe"};
+  std::vector<std::string> words;
+  for (const Settings& item : list.items()) {
+    const auto at = std::find(kinds.begin(), kinds.end(), item.as_choice(kinds)) - kinds.begin();
+    words.emplace_back(1, "MAFE"[at]);
+  }
+  return words;
+}
+
+std::vector<std::string> nemotron_words(Config& config) {
+  const Settings* letters = nullptr;
+  for (const char* key : {"hybrid_override_pattern", "hybrid_layer_pattern"}) {
+    if (const Settings* one = config.find(key); one != nullptr && !one->is_null()) letters = one;
+  }
+  const Settings* kinds = config.find("layers_block_type");
+  if (letters == nullptr && (kinds == nullptr || !kinds->is_sequence())) config.need({"hybrid_override_pattern"});
+  const Settings& said = letters != nullptr ? *letters : *kinds;
+  std::vector<std::string> words = letters != nullptr ? words_of_letters(said) : words_of_kinds(said);
+  const auto count = static_cast<std::int64_t>(words.size());
+  const std::int64_t layers = number_of(config, "num_hidden_layers", count);
+  if (count != layers) said.fail(fmt::format("got {} layers, expected the {} of num_hidden_layers", count, layers));
+  return words;
+}
+
+/// Blocks that predict a token further on, of which each is an attention and a channel in the models so far.
+void nemotron_predictions(Config& config, Draft& draft) {
+  std::vector<std::string> words;
+  if (const Settings* letters = config.find("mtp_hybrid_override_pattern"); letters != nullptr && !letters->is_null())
+    words = words_of_letters(*letters);
+  if (const Settings* kinds = config.find("mtp_layers_block_type"); kinds != nullptr && kinds->is_sequence())
+    words = words_of_kinds(*kinds);
+  if (words.empty()) return;
+  const bool known = words.size() == 1 ||
+                     (words.size() == 2 && words[0] != "E" && words[0] != "F" && (words[1] == "E" || words[1] == "F"));
+  if (known)
+    return take_predictions(config, draft, "num_nextn_predict_layers", fmt::format("{}", fmt::join(words, "+")));
+  if (number_of(config, "num_nextn_predict_layers", 0) > 0)
+    draft.first(
+        "num_nextn_predict_layers: layers that predict further tokens of more than a mixer and a channel; "
+        "left out");
+}
+
+/// Nemotron-H, Nemotron 3 and 3.5.
+void nemotron_h(Config& config, Draft& draft) {
+  config.assume("intermediate_size", 21504);
+  config.assume("num_hidden_layers", static_cast<std::int64_t>(nemotron_words(config).size()));
+  take_model(config, draft, "none");
+  draft.set("model.gated_mlp", false);
+  draft.set("model.activation", std::string("squared_relu"));
+  const std::vector<std::string> words = nemotron_words(config);
   const auto has = [&](const char* word) { return std::find(words.begin(), words.end(), word) != words.end(); };
   if (has("M"))
-    mamba(config, draft,
-          {"mamba_num_heads", "mamba_head_dim", "ssm_state_size", "n_groups", "conv_kernel", "chunk_size"});
-  if (has("A")) attention(config, draft);
-  if (has("F")) dense(config, draft);
+    put_mamba(config, draft,
+              {"mamba_num_heads", "mamba_head_dim", "ssm_state_size", "n_groups", "conv_kernel", "chunk_size"});
+  if (has("A")) put_attention(config, draft);
+  if (has("F")) put_dense(config, draft);
   if (has("E")) {
-    experts(config, draft, {"n_routed_experts"}, "moe_intermediate_size");
-    if (const Settings* latent = config.find("moe_latent_size"); latent != nullptr && !latent->is_null())
-      latent->fail("got experts behind a narrower projection (latent experts), expected none: not modelled");
-    shared_expert(draft, number_of(config, "n_shared_experts", 0),
-                  number_of(config, "moe_shared_expert_intermediate_size", 0), false);
+    put_experts(config, draft, {"n_routed_experts"}, "moe_intermediate_size");
+    if (const std::int64_t latent = number_of(config, "moe_latent_size", 0); latent > 0)
+      put(draft, "channels.E", "expert_latent", latent);
+    put_shared_expert(draft, number_of(config, "n_shared_experts", 0),
+                      number_of(config, "moe_shared_expert_intermediate_size", 0), false);
   }
+  nemotron_predictions(config, draft);
   put_blocks(draft, words);
 }
 
@@ -159,12 +123,12 @@ void qwen_hybrid(Config& config, Draft& draft, bool mixture) {
   put(draft, "mixers.L", "key_heads", config.count(config.need({"linear_num_key_heads"})));
   put(draft, "mixers.L", "key_dim", config.count(config.need({"linear_key_head_dim"})));
   put(draft, "mixers.L", "conv", number_of(config, "linear_conv_kernel_dim", 4));
-  attention(config, draft);
+  put_attention(config, draft);
   draft.set("model.mixers.A.qk_norm", true);
   draft.set("model.mixers.A.output_gate", true);
   if (mixture) {
-    experts(config, draft, {"num_experts"}, "moe_intermediate_size");
-    shared_expert(draft, 1, number_of(config, "shared_expert_intermediate_size", 512), true);
+    put_experts(config, draft, {"num_experts"}, "moe_intermediate_size");
+    put_shared_expert(draft, 1, number_of(config, "shared_expert_intermediate_size", 512), true);
     if (const Settings* only = config.find("mlp_only_layers"); only != nullptr && !only->items().empty())
       only->fail("got layers without experts, expected none");
     if (const std::int64_t step = number_of(config, "decoder_sparse_step", 1); step != 1)
@@ -172,7 +136,7 @@ void qwen_hybrid(Config& config, Draft& draft, bool mixture) {
     put_blocks(draft, linear_words(config, "L+E", "A+E", number_of(config, "full_attention_interval", 4)));
     return;
   }
-  dense(config, draft);
+  put_dense(config, draft);
   put_blocks(draft, linear_words(config, "L+F", "A+F", number_of(config, "full_attention_interval", 4)));
 }
 void qwen3_next(Config& config, Draft& draft) { qwen_hybrid(config, draft, true); }
@@ -194,12 +158,18 @@ void kimi_linear(Config& config, Draft& draft) {
   put(draft, "mixers.A", "qk_nope_dim", config.count(config.need({"qk_nope_head_dim"})));
   put(draft, "mixers.A", "qk_rope_dim", config.count(config.need({"qk_rope_head_dim"})));
   put(draft, "mixers.A", "v_dim", config.count(config.need({"v_head_dim"})));
-  experts(config, draft, {"num_experts"}, "moe_intermediate_size");
-  shared_expert(draft, number_of(config, "num_shared_experts", 0), number_of(config, "moe_intermediate_size", 0),
-                false);
+  put_experts(config, draft, {"num_experts"}, "moe_intermediate_size");
+  put_shared_expert(draft, number_of(config, "num_shared_experts", 0), number_of(config, "moe_intermediate_size", 0),
+                    false);
+  if (const std::int64_t latent = number_of(config, "routed_expert_hidden_size", 0); latent > 0)
+    put(draft, "channels.E", "expert_latent", latent);
+  if (config.flag("mla_use_output_gate", false))
+    draft.first("mla_use_output_gate: a sigmoid on the output of latent attention; its product is not modelled");
+  if (linear.get_bool("use_full_rank_gate", false))
+    draft.first("linear_attn_config.use_full_rank_gate: gates of a whole product; those of two thin ones are taken");
   const std::int64_t layers = config.count(config.need({"num_hidden_layers"})),
                      first = number_of(config, "first_k_dense_replace", 0);
-  if (first > 0) dense(config, draft);
+  if (first > 0) put_dense(config, draft);
   const Settings* full = linear.find("full_attn_layers");
   if (full == nullptr || !full->is_sequence()) linear.fail("holds no full_attn_layers, the numbers of layers from 1");
   std::vector<std::string> words;
@@ -214,15 +184,26 @@ void kimi_linear(Config& config, Draft& draft) {
 /// Falcon-H1: attention and Mamba-2 side by side in every block.
 void falcon_h1(Config& config, Draft& draft) {
   take_model(config, draft, "rotary");
-  attention(config, draft);
+  put_attention(config, draft);
   const bool normed = config.flag("mamba_rms_norm", true);
-  mamba(config, draft,
-        {"mamba_n_heads", "mamba_d_head", "mamba_d_state", "mamba_n_groups", "mamba_d_conv", "mamba_chunk_size"});
+  put_mamba(config, draft,
+            {"mamba_n_heads", "mamba_d_head", "mamba_d_state", "mamba_n_groups", "mamba_d_conv", "mamba_chunk_size"});
   config.find("mamba_d_ssm");
   if (!normed) draft.set("model.mixers.M.gated_norm", false);
-  dense(config, draft);
+  put_dense(config, draft);
   put_blocks(draft, std::vector<std::string>(static_cast<std::size_t>(config.count(config.need({"num_hidden_layers"}))),
                                              "A+M+F"));
+}
+
+/// Its width of a head may be left to the expansion.
+void granite_mamba(Config& config, Draft& draft) {
+  const MambaNames names{"mamba_n_heads",  "mamba_d_head", "mamba_d_state",
+                         "mamba_n_groups", "mamba_d_conv", "mamba_chunk_size"};
+  if (const Settings* width = config.find("mamba_d_head"); width != nullptr && width->text() == "auto") {
+    const std::int64_t inner = number_of(config, "mamba_expand", 2) * config.count(config.need({"hidden_size"}));
+    config.replace("mamba_d_head", inner / config.count(config.need({"mamba_n_heads"})));
+  }
+  put_mamba(config, draft, names);
 }
 
 /// Granite 4 and Bamba: a list says which layers have attention.
@@ -232,19 +213,11 @@ void granite_hybrid(Config& config, Draft& draft) {
   const bool rotary = positions != nullptr && positions->text() == "rope";
   take_model(config, draft, rotary ? "rotary" : "none");
   draft.set("model.tied_embeddings", config.flag("tie_word_embeddings", true));
-  attention(config, draft);
-  const MambaNames names{"mamba_n_heads",  "mamba_d_head", "mamba_d_state",
-                         "mamba_n_groups", "mamba_d_conv", "mamba_chunk_size"};
-  if (const Settings* width = config.find("mamba_d_head"); width != nullptr && width->text() == "auto") {
-    const std::int64_t inner = number_of(config, "mamba_expand", 2) * config.count(config.need({"hidden_size"}));
-    config.replace("mamba_d_head", inner / config.count(config.need({"mamba_n_heads"})));
-  }
-  mamba(config, draft, names);
   const bool mixture = number_of(config, "num_local_experts", 0) > 0;
   const std::int64_t shared = number_of(config, "shared_intermediate_size", 0);
   if (mixture) {
-    experts(config, draft, {"num_local_experts"}, "intermediate_size");
-    shared_expert(draft, 1, shared, false);
+    put_experts(config, draft, {"num_local_experts"}, "intermediate_size");
+    put_shared_expert(draft, 1, shared, false);
   } else {
     put_kind(draft, "channels.F", "mlp");
     put(draft, "channels.F", "ffn_hidden", shared > 0 ? shared : config.count(config.need({"intermediate_size"})));
@@ -256,20 +229,25 @@ void granite_hybrid(Config& config, Draft& draft) {
         fmt::format("{}+{}", type.as_choice({"mamba", "attention"}) == "mamba" ? "M" : "A", mixture ? "E" : "F"));
   if (static_cast<std::int64_t>(words.size()) != config.count(config.need({"num_hidden_layers"})))
     types.fail(fmt::format("got {} layers, expected num_hidden_layers", words.size()));
+  const auto with = [&](char letter) {
+    return std::any_of(words.begin(), words.end(), [&](const std::string& word) { return word[0] == letter; });
+  };
+  if (with('A')) put_attention(config, draft);
+  if (with('M')) granite_mamba(config, draft);
   put_blocks(draft, words);
 }
 
 /// Bamba: an MLP in every layer, attention in those that a list names.
 void bamba(Config& config, Draft& draft) {
   take_model(config, draft, "rotary");
-  attention(config, draft);
+  put_attention(config, draft);
   if (const Settings* width = config.find("mamba_d_head"); width != nullptr && width->text() == "auto") {
     const std::int64_t inner = number_of(config, "mamba_expand", 2) * config.count(config.need({"hidden_size"}));
     config.replace("mamba_d_head", inner / config.count(config.need({"mamba_n_heads"})));
   }
-  mamba(config, draft,
-        {"mamba_n_heads", "mamba_d_head", "mamba_d_state", "mamba_n_groups", "mamba_d_conv", "mamba_chunk_size"});
-  dense(config, draft);
+  put_mamba(config, draft,
+            {"mamba_n_heads", "mamba_d_head", "mamba_d_state", "mamba_n_groups", "mamba_d_conv", "mamba_chunk_size"});
+  put_dense(config, draft);
   const Settings* attends = config.find("attn_layer_indices");
   std::vector<std::string> words(static_cast<std::size_t>(config.count(config.need({"num_hidden_layers"}))), "M+F");
   if (attends != nullptr && attends->is_sequence()) {
@@ -282,12 +260,12 @@ void bamba(Config& config, Draft& draft) {
 /// MiniMax-Text-01 and M1: lightning attention but for layers that a list (attn_type_list: 1) or layer_types names.
 void minimax(Config& config, Draft& draft) {
   take_model(config, draft, "rotary");
-  attention(config, draft);
+  put_attention(config, draft);
   const std::int64_t heads = config.count(config.need({"num_attention_heads"}));
   put_kind(draft, "mixers.L", "lightning");
   put(draft, "mixers.L", "heads", heads);
   put(draft, "mixers.L", "head_dim", number_of(config, "head_dim", config.count(config.need({"hidden_size"})) / heads));
-  experts(config, draft, {"num_local_experts"}, "intermediate_size");
+  put_experts(config, draft, {"num_local_experts"}, "intermediate_size");
   const Settings* list = config.find("attn_type_list");
   if (list == nullptr || !list->is_sequence()) return put_blocks(draft, linear_words(config, "L+E", "A+E", 2));
   config.find("layer_types");
@@ -300,24 +278,11 @@ void minimax(Config& config, Draft& draft) {
 
 // ---- attention to some of the keys ----
 
-/// Layers that predict further tokens, which blocks have none of.
-void leave_predictions(Config& config, Draft& draft, const char* key) {
-  if (number_of(config, key, 0) > 0)
-    draft.ignored(key, "layers that predict further tokens are not modelled beside blocks; left out");
-}
-
-/// Whether the layer is one of a list's that are called so; without a list, of the first `count`.
-bool in_list_or_first(const Settings* list, std::int64_t layer, const char* called, std::int64_t count) {
-  if (list == nullptr || !list->is_sequence()) return layer < count;
-  const auto at = static_cast<std::size_t>(layer);
-  if (at >= list->items().size()) list->fail(fmt::format("got {} layers, expected num_hidden_layers", at));
-  return list->items()[at].text() == called;
-}
-
 /// Experts under DeepSeek's names.
 void deepseek_experts(Config& config, Draft& draft) {
-  experts(config, draft, {"n_routed_experts"}, "moe_intermediate_size");
-  shared_expert(draft, number_of(config, "n_shared_experts", 0), number_of(config, "moe_intermediate_size", 0), false);
+  put_experts(config, draft, {"n_routed_experts"}, "moe_intermediate_size");
+  put_shared_expert(draft, number_of(config, "n_shared_experts", 0), number_of(config, "moe_intermediate_size", 0),
+                    false);
   const Settings* method = config.find("topk_method");
   const std::int64_t groups = number_of(config, "n_group", 1), open = number_of(config, "topk_group", 1);
   if (groups <= 1 || (method != nullptr && method->text() == "greedy")) return;
@@ -361,9 +326,9 @@ void deepseek_sparse(Config& config, Draft& draft) {
     latent_widths(config, draft, "mixers.S");
     put(draft, "mixers.S", "index_heads", 0);
   }
-  if (has('F')) dense(config, draft);
+  if (has('F')) put_dense(config, draft);
   deepseek_experts(config, draft);
-  leave_predictions(config, draft, "num_nextn_predict_layers");
+  take_predictions(config, draft, "num_nextn_predict_layers", "A+E");
   put_blocks(draft, words);
 }
 
@@ -373,9 +338,10 @@ void deepseek_v4(Config& config, Draft& draft) {
   take_model(config, draft, "rotary");
   const std::int64_t layers = config.count(config.need({"num_hidden_layers"}));
   const Settings& ratios = config.need({"compress_ratios"});
+  const std::int64_t more = std::min<std::int64_t>(1, number_of(config, "num_nextn_predict_layers", 0));
   std::vector<std::string> words;
   for (const Settings& ratio : ratios.items()) {
-    if (static_cast<std::int64_t>(words.size()) == layers) break;  // those of layers that predict further tokens follow
+    if (static_cast<std::int64_t>(words.size()) == layers + more) break;  // the one that predicts comes last
     const std::int64_t tokens = ratio.as_int(0, 1'000'000);
     const bool window = tokens == 0, few = tokens > 0 && tokens < 8;
     const char* name = window ? "W" : few ? "C" : "H";
@@ -399,13 +365,14 @@ void deepseek_v4(Config& config, Draft& draft) {
     }
     words.push_back(fmt::format("{}+E", name));
   }
-  if (static_cast<std::int64_t>(words.size()) != layers)
+  if (static_cast<std::int64_t>(words.size()) < layers)
     ratios.fail(fmt::format("got {} layers, expected num_hidden_layers", words.size()));
+  take_predictions(config, draft, "num_nextn_predict_layers", words.back());
+  words.resize(static_cast<std::size_t>(layers));
   deepseek_experts(config, draft);
   if (const std::int64_t streams = number_of(config, "hc_mult", 1); streams > 1)
     draft.first(fmt::format("hyper-connections (hc_mult: {}): not modelled; blocks read and write one residual stream",
                             streams));
-  leave_predictions(config, draft, "num_nextn_predict_layers");
   put_blocks(draft, words);
 }
 
@@ -447,16 +414,16 @@ void minimax_m3(Config& config, Draft& draft) {
     put(draft, "mixers.S", "index_top_k", sparse->get_int("sparse_topk_blocks", 16, 1, 1'000'000));
     put(draft, "mixers.S", "index_block", sparse->get_int("sparse_block_size", 128, 2, 1'000'000));
   }
-  experts(config, draft, {"num_local_experts"}, "intermediate_size");
-  shared_expert(draft, number_of(config, "n_shared_experts", 0), number_of(config, "shared_intermediate_size", 0),
-                false);
+  put_experts(config, draft, {"num_local_experts"}, "intermediate_size");
+  put_shared_expert(draft, number_of(config, "n_shared_experts", 0), number_of(config, "shared_intermediate_size", 0),
+                    false);
   if (with_mlp) {
     put_kind(draft, "channels.F", "mlp");
     put(draft, "channels.F", "ffn_hidden", config.count(config.need({"dense_intermediate_size"})));
   }
   if (const Settings* limit = config.find("swiglu_limit"); limit != nullptr && !limit->is_null())
     draft.set("model.channels.E.activation_clamp", fmt::format("{:g}", limit->as_number(0, 1e6)), limit->place());
-  leave_predictions(config, draft, "num_mtp_modules");
+  take_predictions(config, draft, "num_mtp_modules", words.back());
   put_blocks(draft, words);
 }
 
@@ -480,8 +447,15 @@ const std::vector<std::pair<const char*, void (*)(Config&, Draft&)>>& hf_hybrids
       {"deepseek_v4", deepseek_v4},
       {"minimax_m3", minimax_m3},
       {"minimax_m3_text", minimax_m3},
+      {"minimax_m3_vl", minimax_m3},  // of the whole, whose text does not say its type
+      {"deepseek_ref", deepseek_v4},  // as SGLang calls checkpoints of DeepSeek-V4 that it converts
   };
-  return kHybrids;
+  static const std::vector<std::pair<const char*, void (*)(Config&, Draft&)>> kAll = [] {
+    std::vector<std::pair<const char*, void (*)(Config&, Draft&)>> all = kHybrids;
+    std::copy(hf_windowed().begin(), hf_windowed().end(), std::back_inserter(all));
+    return all;
+  }();
+  return kAll;
 }
 
 }  // namespace orrery::tools

@@ -12,6 +12,7 @@
 #include <set>
 
 #include "tools/import/hf_config.h"
+#include "tools/import/hf_further.h"
 #include "tools/import/hf_hybrids.h"
 #include "tools/import/hf_reasons.h"
 #include "tools/import/import.h"
@@ -55,38 +56,32 @@ std::optional<Settings> scalar_of(const json& value, const Place& place) {
   return {};
 }
 
-/// A list of JSON as Settings, its scalars alone.
-Settings scalars_of(const json& list, const Place& place) {
-  Settings out = Settings::sequence(place);
-  for (const json& item : list) {
-    if (out.items().size() >= kMostInside) break;
-    if (const std::optional<Settings> scalar = scalar_of(item, place)) out.append(*scalar);
+/// A value of JSON as Settings: scalars as they are, of lists and objects so many members and so many levels, and of
+/// the whole no more than `left` values.
+Settings settings_of(const json& value, const Place& place, int levels, std::size_t& left) {
+  if (const std::optional<Settings> scalar = scalar_of(value, place)) return *scalar;
+  Settings inner = value.is_array() ? Settings::sequence(place) : Settings::mapping(place);
+  if (levels == 0) return inner;
+  std::size_t taken = 0;
+  for (const auto& [name, member] : value.items()) {
+    if (++taken > kMostInside || left == 0) break;
+    --left;
+    Settings one = settings_of(member, place, levels - 1, left);
+    if (value.is_array())
+      inner.append(std::move(one));
+    else
+      inner.set(name, std::move(one));
   }
-  return out;
+  return inner;
 }
 
-/// The members of a JSON object as Settings: of lists and objects inside it the first scalars, of objects the lists of
-/// scalars, and nothing deeper, which no reader wants.
+/// The members of a JSON object as Settings, as deep as any reader looks (block_configs: a list of objects of objects).
 Settings members_of(const json& object, const std::string& file, const std::string& text, std::size_t from) {
+  constexpr int kLevels = 3;
+  std::size_t left = 100'000;
   Settings members = Settings::mapping(place_at(file, text, from));
-  for (const auto& [key, value] : object.items()) {
-    const Place place = place_of_key(file, text, key, from);
-    if (const std::optional<Settings> scalar = scalar_of(value, place)) {
-      members.set(key, *scalar);
-      continue;
-    }
-    Settings inner = value.is_array() ? Settings::sequence(place) : Settings::mapping(place);
-    for (const auto& [name, member] : value.items()) {
-      const std::optional<Settings> scalar = scalar_of(member, place);
-      if (inner.items().size() + inner.members().size() >= kMostInside) break;
-      if (value.is_array()) {
-        if (scalar) inner.append(*scalar);
-      } else if (scalar || member.is_array()) {
-        inner.set(name, scalar ? *scalar : scalars_of(member, place));
-      }
-    }
-    members.set(key, std::move(inner));
-  }
+  for (const auto& [key, value] : object.items())
+    members.set(key, settings_of(value, place_of_key(file, text, key, from), kLevels, left));
   return members;
 }
 
@@ -119,6 +114,28 @@ json config_json(const std::string& file, const std::string& written) {
   } catch (const JsonProblem& problem) {
     throw UserError(place_at(file, text, problem.at), "", problem.got + ", expected a config.json");
   }
+}
+
+/// The language model inside a model of several parts, under the name that its family gives it.
+struct TextPart {
+  const json* object = nullptr;  // null: the whole is one
+  std::string top;             // the whole's member that it lies in
+  std::size_t from = 0;
+};
+TextPart text_part(const json& document, const std::string& text) {
+  const auto inside = [&](const json& object, const std::string& top, std::size_t from) -> TextPart {
+    for (const char* name : {"text_config", "llm_config", "language_config"}) {
+      const auto inner = object.find(name);
+      if (inner == object.end() || !inner->is_object()) continue;
+      const std::size_t at = text.find(fmt::format("\"{}\"", name), from);
+      return {&*inner, top.empty() ? name : top, at == std::string::npos ? from : at};
+    }
+    return {};
+  };
+  if (document.contains("num_hidden_layers")) return {};
+  if (const auto thinker = document.find("thinker_config"); thinker != document.end() && thinker->is_object())
+    return inside(*thinker, "thinker_config", text.find("\"thinker_config\""));
+  return inside(document, "", 0);
 }
 
 void gpt2(Config& config, Draft& draft) {
@@ -557,6 +574,7 @@ const std::vector<Family>& families() {
   };
   static const std::vector<Family> kAll = [] {
     std::vector<Family> all = kFamilies;
+    for (const auto& [name, read] : hf_further()) all.push_back({name, read});
     for (const auto& [name, read] : hf_hybrids()) all.push_back({name, read});
     return all;
   }();
@@ -607,19 +625,17 @@ Draft import_hf(const std::string& file) {
   Config config(members_of(document, file, text, 0));
   std::string beside;               // the text's model: encoders of pictures and sound
   std::vector<std::string> around;  // the whole's own words
-  if (const auto inner = document.find("text_config");
-      inner != document.end() && inner->is_object() && config.members().find("num_hidden_layers") == nullptr) {
+  if (const TextPart part = text_part(document, text); part.object != nullptr) {
     const Settings whole = config.members();
-    config = Config(members_of(*inner, file, text, text.find("\"text_config\"")));
+    config = Config(members_of(*part.object, file, text, part.from));
     // What the text's part leaves to the whole.
-    for (const char* key : {"tie_word_embeddings", "vocab_size", "torch_dtype", "dtype"}) {
+    for (const char* key : {"tie_word_embeddings", "vocab_size", "torch_dtype", "dtype", "model_type"}) {
       if (const Settings* outer = whole.find(key); outer != nullptr) config.take_over(key, *outer);
     }
     std::vector<std::string> others;
     for (const auto& [key, value] : whole.members()) {
-      static const std::set<std::string> kTaken{"text_config", "tie_word_embeddings", "vocab_size", "torch_dtype",
-                                                "dtype"};
-      if (!kTaken.contains(key)) (value.is_mapping() ? others : around).push_back(key);
+      static const std::set<std::string> kTaken{"tie_word_embeddings", "vocab_size", "torch_dtype", "dtype"};
+      if (key != part.top && !kTaken.contains(key)) (value.is_mapping() ? others : around).push_back(key);
     }
     if (!others.empty()) beside = fmt::format("{}", fmt::join(others, ", "));
   }

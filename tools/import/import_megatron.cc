@@ -15,6 +15,7 @@
 #include <sstream>
 
 #include "scenarios/library.h"
+#include "tools/import/hybrid_letters.h"
 #include "tools/import/import.h"
 #include "tools/import/known_optimizers.h"
 #include "tools/import/launch_ways.h"
@@ -102,15 +103,9 @@ class Launch {
     const std::optional<std::int64_t> given = count(name);
     if (given) return *given;
     // What says layers by another name is a model of another family.
-    constexpr std::array<std::pair<const char*, const char*>, 3> kOthers{
-        {{"hybrid-layer-pattern", "layers of Mamba among those of attention"},
-         {"hybrid-override-pattern", "layers of Mamba among those of attention"},
-         {"encoder-num-layers", "an encoder beside a decoder"}}};
-    for (const auto& [flag, what] : kOthers) {
-      if (find(flag) != nullptr)
-        refuse(flag,
-               fmt::format("got {}, expected a decoder of attention and MLPs or experts, with --num-layers", what));
-    }
+    if (const char* other = "encoder-num-layers"; find(other) != nullptr)
+      refuse(other,
+             "got an encoder beside a decoder, expected a decoder of attention and MLPs or experts, with --num-layers");
     const bool some = std::any_of(line_.options.begin(), line_.options.end(), [](const LaunchOption& each) {
       return each.name == "hidden-size" || each.name == "seq-length" || each.name == "micro-batch-size";
     });
@@ -236,25 +231,6 @@ void take(Launch& launch, Draft& draft, const std::string& flag, const char* key
   if (const std::optional<std::int64_t> given = launch.count(flag)) draft.set(key, *given, launch.place(flag));
 }
 
-/// The size of a tokenizer's vocabulary as its models pad it (their config.json), by a family's name in a path.
-std::optional<std::pair<std::string, std::int64_t>> vocabulary_of(const std::string& type, std::string files) {
-  static const std::vector<std::pair<std::string, std::int64_t>> kSizes{
-      {"qwen3", 151936},       {"qwen2.5-0.5b", 151936}, {"qwen2.5-1.5b", 151936}, {"qwen2.5-3b", 151936},
-      {"qwen2.5", 152064},     {"qwen2p5", 152064},      {"qwen_2p5_3b", 151936},  {"qwen_2p5", 152064},
-      {"qwen2", 152064},       {"llama-4", 202048},      {"llama4", 202048},       {"llama-3", 128256},
-      {"llama3", 128256},      {"llama-2", 32000},       {"llama2", 32000},        {"mixtral", 32000},
-      {"mistral-7b", 32000},   {"mistral", 32000},       {"deepseek-v2", 102400},  {"deepseek_v2", 102400},
-      {"deepseek-v3", 129280}, {"deepseek_v3", 129280},  {"deepseek-r1", 129280},  {"nemotron-mini", 256000},
-      {"gpt-oss", 201088},     {"kimi-k2", 163840},      {"glm-4.5", 151552}};
-  std::transform(files.begin(), files.end(), files.begin(), [](unsigned char c) { return std::tolower(c); });
-  for (const auto& [name, size] : kSizes) {
-    if (files.find(name) != std::string::npos) return std::pair(name, size);
-  }
-  if (type == "Llama2Tokenizer") return std::pair(type, std::int64_t{32000});
-  if (type == "Llama3Tokenizer" || type == "TikTokenizer") return std::pair(type, std::int64_t{128256});
-  return std::nullopt;
-}
-
 void take_vocabulary(Launch& launch, Draft& draft) {
   const std::optional<Settings> tokenizer = launch.value("tokenizer-type");
   take(launch, draft, "padded-vocab-size", "model.vocab");
@@ -352,6 +328,7 @@ void take_mixture(Launch& launch, Draft& draft, std::int64_t hidden, bool gated)
   const std::int64_t wide = launch.count("ffn-hidden-size").value_or(gated ? hidden * 4 * 2 / 3 / 64 * 64 : 4 * hidden);
   draft.set("model.expert_ffn_hidden", launch.count("moe-ffn-hidden-size").value_or(wide),
             launch.place("moe-ffn-hidden-size"));
+  take(launch, draft, "moe-latent-size", "model.expert_latent");
   if (const auto shared = launch.count("moe-shared-expert-intermediate-size")) {
     draft.set("model.shared_experts", std::int64_t{1});
     draft.set("model.shared_expert_ffn_hidden", *shared, launch.place("moe-shared-expert-intermediate-size"));
@@ -384,10 +361,30 @@ void take_mixture(Launch& launch, Draft& draft, std::int64_t hidden, bool gated)
   }
 }
 
+/// Layers by letters, which say how many there are.
+void take_hybrid(Launch& launch, Draft& draft, std::int64_t hidden) {
+  for (const char* flag : {"hybrid-layer-pattern", "hybrid-override-pattern"}) {
+    const std::optional<Settings> pattern = launch.value(flag);
+    if (!pattern) continue;
+    MambaSizes sizes;
+    const auto size = [&](const char* name, std::int64_t& to) { to = launch.count(name).value_or(to); };
+    size("mamba-num-heads", sizes.heads);
+    size("mamba-head-dim", sizes.head_dim);
+    size("mamba-state-dim", sizes.state);
+    size("mamba-num-groups", sizes.groups);
+    launch.stand_for("num-layers", std::max<std::int64_t>(1, layers_of_letters(pattern->text())));
+    put_letters(draft, *pattern, sizes, hidden);
+  }
+}
+
 void take_model(Launch& launch, Draft& draft) {
   draft.set("model.kind", std::string(launch.find("num-experts") != nullptr ? "moe" : "gpt"));
-  draft.set("model.layers", launch.need("num-layers"), launch.place("num-layers"));
+  const bool letters =
+      launch.find("hybrid-layer-pattern") != nullptr || launch.find("hybrid-override-pattern") != nullptr;
+  if (!letters) draft.set("model.layers", launch.need("num-layers"), launch.place("num-layers"));
   const std::int64_t hidden = launch.need("hidden-size");
+  take_hybrid(launch, draft, hidden);
+  if (letters) draft.set("model.layers", launch.need("num-layers"), launch.place("num-layers"));
   draft.set("model.hidden", hidden, launch.place("hidden-size"));
   take_attention(launch, draft);
   const bool gated = launch.flag("swiglu");

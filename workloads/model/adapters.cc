@@ -6,6 +6,7 @@
 
 #include "sim/real.h"
 #include "workloads/model/halves.h"
+#include "workloads/model/hybrid.h"
 
 namespace orrery::workloads {
 
@@ -203,13 +204,37 @@ FrozenBytes frozen_bytes(const Adapters& adapters, const Precision& precision) {
   return {0.5 + 1.0 / 64 + 4.0 / (64 * 256), element};
 }
 
-double adapter_parameters(const Model& model, const Adapters& adapters, std::int64_t tensor) {
+namespace {
+/// Beside attention, and beside the MLP, of one layer.
+struct OfLayer {
+  double attention, mlp;
+};
+OfLayer parameters_beside(const Model& model, const Adapters& adapters, std::int64_t tensor) {
   const double t = real(tensor), r = real(adapters.rank), h = real(model.hidden), f = real(model.mlp.hidden);
-  const double q = real(model.attention_width()), kv = real(std::max(model.kv_width(), tensor * model.head_dim()));
+  const double q = real(model.attention_width()), out = real(model.output_width());
+  const double kv = real(std::max(model.kv_made(), tensor * (model.head_dim() + model.value_dim())));
   const double rows = std::max(1.0, static_cast<double>(adapters.rank / tensor));
-  const double attention = rows * h + r * (q + 2 * kv) / t + r * (q / t + h);
+  const double made =
+      q + (model.attention.output_gate ? out : 0) + (model.attention.key_is_value ? real(model.kv_made()) : kv);
+  const double attention = rows * h + r * made / t + r * (out / t + h);
   const double mlp = rows * h + r * (model.mlp.gated ? 2 : 1) * f / t + r * (f / t + h);
-  return attention + (adapters.on_mlp ? mlp : 0);
+  return {attention, adapters.on_mlp ? mlp : 0};
+}
+}  // namespace
+
+double adapter_parameters(const Model& model, const Adapters& adapters, std::int64_t tensor) {
+  if (!model.pattern.any()) {
+    const OfLayer each = parameters_beside(model, adapters, tensor);
+    return real(model.layers) * (each.attention + each.mlp);
+  }
+  double sum = 0;
+  for (std::int64_t layer = 0; layer < model.layers; ++layer) {
+    const Model::Block& block = model.pattern.at(layer);
+    const OfLayer each = parameters_beside(as_seen_by(model, block), adapters, tensor);
+    const bool usual = block.attends && !block.attention.latent.any() && !block.attention.sparse.compressed();
+    sum += (usual ? each.attention : 0) + (block.channel == Model::Block::Channel::mlp ? each.mlp : 0);
+  }
+  return sum;
 }
 
 }  // namespace orrery::workloads

@@ -22,7 +22,7 @@ struct FrozenBytes {
 };
 FrozenBytes frozen_bytes(const Adapters& adapters, const Precision& precision);
 
-/// Parameters (elements) of the adapters of one layer on one rank, by a formula of its own.
+/// Parameters (elements) of the adapters of all layers on one rank, by a formula of its own.
 double adapter_parameters(const Model& model, const Adapters& adapters, std::int64_t tensor);
 
 }  // namespace orrery::workloads

@@ -58,7 +58,7 @@ ExpertHalf::ExpertHalf(LayerWriter& writer)
       e_(writer.element()),
       shared_width_(m_.experts.shared_width() / z_.tensor) {}
 
-double ExpertHalf::of_hidden(double tokens) const { return tokens * real(m_.hidden); }
+double ExpertHalf::of_hidden(double tokens) const { return tokens * real(moved()); }
 
 // ---- router ----
 
@@ -91,6 +91,26 @@ void ExpertHalf::route() {
     w_.forward("top-k of auxiliary loss", Streaming::top_k, scores, s);
   }
   w_.forward("tokens of every expert", Streaming::copy, scores, 1);
+}
+
+/// Both products are whole on every tensor rank, as the router is (NVIDIA/Megatron-LM, megatron/core/transformer/moe/
+/// moe_layer.py: fc1_latent_proj and fc2_latent_proj, parallel_mode "duplicated").
+void ExpertHalf::narrow() {
+  if (m_.experts.latent == 0) return;
+  LinearOp op;
+  op.products = {w_.product("latent down", moved(), m_.hidden)};
+  op.products.front().tokens = x_.tokens;
+  w_.add(std::move(op));
+}
+
+void ExpertHalf::widen() {
+  if (m_.experts.latent == 0) return;
+  const double made = of_hidden(real(x_.tokens));
+  w_.cast_apart(made, "cast latent outputs", Direction::forward);
+  LinearOp op;
+  op.products = {w_.product("latent up", m_.hidden, moved())};
+  op.products.front().tokens = x_.tokens;
+  w_.add(std::move(op));
 }
 
 // ---- dispatch and combine ----
@@ -315,7 +335,7 @@ void ExpertHalf::stash() {
   double bytes = inside * real(gates()) * e_;
   if (w_.quantised()) {
     const auto in_blocks = [](std::int64_t width) { return kBlock * std::ceil(real(width) / kBlock); };
-    const double elements = rows * (in_blocks(m_.hidden) + in_blocks(x_.ffn));
+    const double elements = rows * (in_blocks(moved()) + in_blocks(x_.ffn));
     w_.backward("take operands from stash", Streaming::page_copy, elements, 2 * w_.operand());
     w_.forward("put operands into stash", Streaming::page_copy, elements, 2 * w_.operand());
   } else {
@@ -361,7 +381,7 @@ void ExpertHalf::experts() {
   w_.add(HostOp{real(x_.copies), !style_.pads_to_capacity && !style_.paged_stash});
   pad("pad expert inputs", "unpad expert input gradients");
   w_.cast_apart(of_hidden(real(x_.routed)), "cast expert input", Direction::forward);
-  linear(of_experts("expert up", x_.ffn * gates(), m_.hidden));
+  linear(of_experts("expert up", x_.ffn * gates(), moved()));
   if (one_module) {
     activation_in_products(inside);
   } else {
@@ -374,7 +394,7 @@ void ExpertHalf::experts() {
     w_.cast_apart(inside, "cast activation", Direction::forward);
     if (again) w_.add(Recomputed{false});
   }
-  linear(of_experts("expert down", m_.hidden, x_.ffn));
+  linear(of_experts("expert down", moved(), x_.ffn));
   scaled_bias();
   w_.cast_apart(of_hidden(real(x_.routed)), "cast gradient", Direction::backward);
   pad("unpad expert outputs", "pad expert output gradients");
@@ -401,7 +421,7 @@ void ExpertHalf::shared_down() {
 // ---- all of it ----
 
 void ExpertHalf::write() {
-  const double own = of_hidden(real(x_.tokens));
+  const double own = real(x_.tokens) * real(m_.hidden);
   w_.norm("layer norm", "layer norm backward");
   w_.cast(z_.outside, "cast input", Direction::forward);
   for (int user = shares() ? 2 : 1; user-- > 0;) w_.backward("add input gradients", Streaming::accumulate, own, 3 * e_);
@@ -422,6 +442,7 @@ void ExpertHalf::write() {
   }
   route();
   w_.views(0.5, Direction::backward);
+  narrow();
   made_again([&] { pick_tokens(); });
   w_.routed(true);
   dispatch();
@@ -429,6 +450,7 @@ void ExpertHalf::write() {
   combine();
   w_.routed(false);
   put_back_tokens();
+  widen();
   if (again) w_.add(Recomputed{false});
   w_.views(0.5, Direction::forward);
   if (shares()) w_.forward("add shared experts", Streaming::accumulate, own, 3 * e_);
@@ -461,6 +483,8 @@ void ExpertHalf::keep(Layer& layer) const {
     layer.kept.push_back({"clamped projection", real(gates()) * inside, e_, kFeedForward,
                           activation_again ? KeptAs::recomputed : KeptAs::tensor});
   }
+  if (m_.experts.latent > 0)
+    layer.kept.push_back({"latent outputs", of_hidden(real(x_.tokens)), kept_input(w_), kFeedForward, inner, true});
   if (shares()) {
     // The router's product, in 16 bits, keeps what norms make as it is.
     if (calibration::is_quantised(computation.precision.matmul))
@@ -472,7 +496,7 @@ void ExpertHalf::keep(Layer& layer) const {
   layer.working.push_back({"residual gradients", 2 * outside, e_, kFeedForward});
   layer.working.push_back({"gradients of expert inputs and outputs", 2 * input, e_, kFeedForward});
   layer.working.push_back({"gradients of up projection and activation", branches * inside, e_, kFeedForward});
-  const double weights = real(x_.copies) * real(m_.hidden) * real(x_.ffn);
+  const double weights = real(x_.copies) * real(moved()) * real(x_.ffn);
   layer.working.push_back({"weight gradient", weights, w_.own_gradient(), kFeedForward});
   layer.between.push_back({"MLP's linear inputs", input + inside + outside + shared, kept_input(w_)});
   const double gradients = input + (inside + shared) * real(gates()) + outside;
@@ -480,7 +504,7 @@ void ExpertHalf::keep(Layer& layer) const {
 }
 
 void ExpertHalf::weigh(Layer& layer) const {
-  const double h = real(m_.hidden), f = real(x_.ffn), copies = real(x_.copies), up = real(gates());
+  const double h = real(m_.hidden), w = real(moved()), f = real(x_.ffn), copies = real(x_.copies), up = real(gates());
   const double met = real(m_.experts.top_k) / real(m_.experts.count);
   const auto routed = [&](const char* name, double elements, double columns) {
     Weights weights{name, copies * elements, columns};
@@ -490,12 +514,16 @@ void ExpertHalf::weigh(Layer& layer) const {
     layer.weights.push_back(weights);
   };
   layer.weights.push_back({"router", real(m_.experts.count) * h, h});
-  routed("expert up", up * f * h, h);
-  routed("expert down", f * h, f);
+  routed("expert up", up * f * w, w);
+  routed("expert down", f * w, f);
   if (w_.has_biases()) {
     layer.weights.push_back({"router bias", real(m_.experts.count)});
     routed("expert up bias", up * f, 0);
-    routed("expert down bias", h, 0);
+    routed("expert down bias", w, 0);
+  }
+  if (m_.experts.latent > 0) {
+    layer.weights.push_back({"latent down", w * h, h});
+    layer.weights.push_back({"latent up", w * h, w});
   }
   if (shares()) {
     layer.weights.push_back({"shared up", up * real(shared_width_) * h, h});

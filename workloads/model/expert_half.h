@@ -37,9 +37,13 @@ class ExpertHalf {
   bool gathers() const { return style_.dispatcher == Dispatcher::allgather; }
   bool runs_beside() const { return style_.overlaps_shared && shares() && !gathers() && w_.split().expert > 1; }
   double of_hidden(double tokens) const;
+  std::int64_t moved() const { return m_.experts.width(m_.hidden); }  // elements of a token at the experts
   std::int64_t gates() const { return m_.mlp.gated ? 2 : 1; }
 
   void route();
+  /// Tokens down to what experts read, and what these made back up.
+  void narrow();
+  void widen();
   void pick_tokens();
   void dispatch();
   void scaled_bias();

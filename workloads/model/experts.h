@@ -13,11 +13,14 @@ namespace orrery::workloads {
 /// Feed-forward halves of which every token sees a few: routed experts, chosen by a router, and shared ones, which
 /// every token goes through (Shazeer et al., arXiv 1701.06538; DeepSeekMoE, arXiv 2401.06066).
 struct Experts {
-  std::int64_t count = 0;              // routed experts of a layer; 0: the model has none
-  std::int64_t top_k = 1;              // of them, those that a token goes to
-  std::int64_t groups = 1;             // that they are dealt into, in order
-  std::int64_t top_groups = 1;         // of these, those whose experts a token may go to
-  std::int64_t ffn_hidden = 0;         // elements inside one
+  std::int64_t count = 0;       // routed experts of a layer; 0: the model has none
+  std::int64_t top_k = 1;       // of them, those that a token goes to
+  std::int64_t groups = 1;      // that they are dealt into, in order
+  std::int64_t top_groups = 1;  // of these, those whose experts a token may go to
+  std::int64_t ffn_hidden = 0;  // elements inside one
+  /// Of what routed experts read and write, behind a product down to it and ahead of one up (LatentMoE, Nemotron 3,
+  /// arXiv 2512.20856): 0: the hidden state itself.
+  std::int64_t latent = 0;
   std::int64_t shared = 0;             // experts that every token goes through
   std::int64_t shared_ffn_hidden = 0;  // elements inside one of these
   bool shared_gate = false;            // their output is scaled by a sigmoid of the token (Qwen 2 MoE)
@@ -29,6 +32,8 @@ struct Experts {
   std::int64_t mtp_layers = 0;  // blocks behind the last that predict further tokens (arXiv 2412.19437, section 2.2)
 
   bool any() const { return count > 0; }
+  /// Elements of a token that goes to routed experts.
+  std::int64_t width(std::int64_t hidden) const { return latent > 0 ? latent : hidden; }
   calibration::TokenChoice choice() const { return {top_k, count, groups, top_groups}; }
   /// Whether layer `i` of the model, from 0, has experts.
   bool in_layer(std::int64_t i) const { return any() && i >= dense_layers && (i - dense_layers) % every == every - 1; }

@@ -64,9 +64,10 @@ double kept_activation_input(const LayerWriter& writer) {
 
 std::vector<MatMul> AttentionHalf::products() const {
   if (m_.parallel_block || !style_.linear.queries.separate())
-    return {w_.product("qkv", z_.q + z_.gate + 2 * z_.kv_made, z_.width)};
-  return {w_.product("query", z_.q + z_.gate, z_.width), w_.product("key", z_.kv, z_.width),
-          w_.product("value", z_.kv, z_.width)};
+    return {w_.product("qkv", z_.q + z_.gate + z_.kv_made + z_.values_made, z_.width)};
+  std::vector<MatMul> apart{w_.product("query", z_.q + z_.gate, z_.width), w_.product("key", z_.kv, z_.width)};
+  if (!m_.attention.key_is_value) apart.push_back(w_.product("value", z_.values, z_.width));
+  return apart;
 }
 
 bool AttentionHalf::adds_bias() const { return m_.biases != Biases::none && !style_.linear.bias_in_gemm; }
@@ -80,7 +81,7 @@ void AttentionHalf::bias_gradient() {
 /// Parts of every group's channels, which have gaps between them. Keys without a norm go to the rotation as they lie.
 void AttentionHalf::part_queries() {
   if (style_.linear.queries.layers != calibration::QueryLayers::parted || z_.kv_heads >= z_.heads) return;
-  const double copied = z_.of_token(z_.q + (m_.attention.qk_norm ? 2 : 1) * z_.kv);
+  const double copied = z_.of_token(z_.q + (m_.attention.qk_norm ? z_.kv : 0) + z_.values);
   w_.backward("join gradients of queries, keys and values", Streaming::copy, qkv_elements(), 2 * e_);
   w_.forward("part queries from keys and values", Streaming::strided, copied, 2 * e_);
 }
@@ -173,7 +174,7 @@ AttentionOp attention_op(const LayerWriter& writer, std::int64_t heads, std::int
 /// get_query_key_value_tensors). Shards are put side by side behind the gather, gradients apart ahead of their scatter.
 void AttentionHalf::gather_heads() {
   if (z_.kv_made == z_.kv) return;
-  const double elements = z_.of_token(m_.attention_width() + 2 * m_.kv_width());
+  const double elements = z_.of_token(m_.attention_width() + m_.kv_made());
   w_.add(CommOp{CommGroup::tensor, Exchange::all_gather, elements, e_, "queries, keys and values, forward",
                 "query, key and value gradients, backward", CommOverlap::none, CommOverlap::none});
   w_.backward("put gradients in order of ranks", Streaming::copy, elements, 2 * e_);
@@ -187,7 +188,7 @@ bool AttentionHalf::repeats_keys() const {
 /// Reads keys and values and writes them once for every query that shares them; backward sums over these.
 void AttentionHalf::repeat_keys() {
   if (!repeats_keys()) return;
-  const double elements = 2 * z_.of_token(z_.q), read = e_ * real(z_.kv) / real(z_.q);
+  const double elements = z_.of_token(z_.q + z_.out), read = e_ * real(z_.kv) / real(z_.q);
   w_.backward("sum repeated gradients", Streaming::copy, elements, e_ + read);
   w_.forward("repeat keys and values", Streaming::copy, elements, e_ + read);
 }
@@ -199,11 +200,11 @@ void AttentionHalf::attention(std::int64_t window) {
     return keys.attend();
   }
   repeat_keys();
-  w_.add(attention_op(w_, z_.heads, repeats_keys() ? z_.heads : z_.kv_heads, m_.head_dim(), window));
+  w_.add(attention_op(w_, z_.heads, repeats_keys() ? z_.heads : z_.kv_heads, m_.mean_head_dim(), window));
   if (!copies_output()) return;
   if (w_.computation().attention_style.output_copy == calibration::OutputCopy::made_again)
-    w_.backward("copy attention output again", Streaming::copy, z_.of_token(z_.q), 2 * e_);
-  w_.forward("copy attention output", Streaming::copy, z_.of_token(z_.q), 2 * e_);
+    w_.backward("copy attention output again", Streaming::copy, z_.of_token(z_.out), 2 * e_);
+  w_.forward("copy attention output", Streaming::copy, z_.of_token(z_.out), 2 * e_);
 }
 
 /// Sequences and tokens change places; of one sequence nothing moves.
@@ -219,7 +220,7 @@ void AttentionHalf::gate_output() {
 
 void AttentionHalf::cast_output() {
   w_.find_scales(Direction::forward, true);
-  w_.cast(z_.shared(m_.attention_width()), "cast attention output", Direction::forward);
+  w_.cast(z_.shared(m_.output_width()), "cast attention output", Direction::forward);
 }
 
 void AttentionHalf::write(std::int64_t window) {
@@ -251,6 +252,7 @@ void AttentionHalf::mix(std::int64_t window) {
 void AttentionHalf::keep(Layer& layer) const {
   const double t = z_.parts();
   const double q = z_.of_token(m_.attention_width()) / t, kv = z_.of_token(z_.kv);
+  const double out = z_.of_token(m_.output_width()) / t, kv_both = z_.of_token(z_.kv + z_.values);
   const double rows = real(m_.attention.heads) / t * real(z_.tokens), outside = z_.outside;
   const bool fused = w_.computation().attention == AttentionKind::flash;
   keep_ends(w_, kAttention, KeptAs::input, layer);
@@ -262,17 +264,17 @@ void AttentionHalf::keep(Layer& layer) const {
   const bool out_again = w_.computation().again(&RecomputedParts::attention_out);
   const bool output_again = core_again && (out_again || style_.linear.recomputes_needed_only);
   const KeptAs output = output_again ? KeptAs::recomputed : KeptAs::tensor;
-  layer.kept.push_back({"attention output", q, e_, kAttention, output});
-  layer.kept.push_back({"keys and values", 2 * (repeats_keys() ? q : kv), e_, kAttention, made});
+  layer.kept.push_back({"attention output", out, e_, kAttention, output});
+  layer.kept.push_back({"keys and values", repeats_keys() ? q + out : kv_both, e_, kAttention, made});
   const calibration::AttentionStyle& style = w_.computation().attention_style;
   if (style.keeps_first_keys && z_.kv_heads == z_.heads)
-    layer.kept.push_back({"first copy of keys and values", 2 * kv, e_, kAttention, made});
+    layer.kept.push_back({"first copy of keys and values", kv_both, e_, kAttention, made});
   if (copies_output() && style.output_copy == calibration::OutputCopy::kept)
-    layer.kept.push_back({"copy of attention output", q, e_, kAttention, output});
+    layer.kept.push_back({"copy of attention output", out, e_, kAttention, output});
   if (calibration::is_quantised(w_.computation().precision.matmul))
-    layer.kept.push_back({"cast attention output", q, kept_input(w_), kAttention, output, true});
+    layer.kept.push_back({"cast attention output", out, kept_input(w_), kAttention, output, true});
   if (m_.attention.qk_norm) layer.kept.push_back({"query and key norm inputs", q + kv, e_, kAttention});
-  if (z_.gate > 0) layer.kept.push_back({"output gate and gated output", 2 * q, e_, kAttention});
+  if (z_.gate > 0) layer.kept.push_back({"output gate and gated output", 2 * out, e_, kAttention});
   if (m_.attention.sparse.any()) {
     chosen_keys().keep(layer);
   } else if (fused) {
@@ -285,29 +287,29 @@ void AttentionHalf::keep(Layer& layer) const {
   keep_post_norm(w_, kAttention, layer);
   // Gradients of q, k, v and the output; fused kernels add up q's in fp32, others hold two of the scores.
   layer.working.push_back({"residual gradients", 2 * outside, e_, kAttention});
-  layer.working.push_back({"gradients of queries and output", 2 * q, e_, kAttention});
-  layer.working.push_back({"gradients of keys and values", 2 * kv, e_, kAttention});
-  const Working of_chosen{"key and value gradients in fp32", 2 * kv, 4, kAttention};
+  layer.working.push_back({"gradients of queries and output", q + out, e_, kAttention});
+  layer.working.push_back({"gradients of keys and values", kv_both, e_, kAttention});
+  const Working of_chosen{"key and value gradients in fp32", kv_both, 4, kAttention};
   layer.working.push_back(m_.attention.sparse.any() ? of_chosen
                           : fused                   ? Working{"query gradient in fp32", q, 4, kAttention}
                                   : Working{"gradients of scores", 2 * rows * real(m_.seq), e_, kAttention});
   // Of qkv and projection: inputs, then gradients of the outputs.
-  layer.between.push_back({"attention's linear inputs", outside + q, kept_input(w_)});
-  layer.between.push_back({"attention's linear output gradients", outside + q + 2 * kv, kept_input(w_)});
+  layer.between.push_back({"attention's linear inputs", outside + out, kept_input(w_)});
+  layer.between.push_back({"attention's linear output gradients", outside + q + kv_both, kept_input(w_)});
 }
 
 void AttentionHalf::weigh(Layer& layer) const {
   const double t = z_.parts(), h = real(z_.width), q = real(m_.attention_width()), kv = real(m_.kv_width());
-  const double made = m_.attention.output_gate ? 2 * q : q;
+  const double out = real(m_.output_width()), made = m_.attention.output_gate ? q + out : q;
   if (style_.linear.queries.separate()) {
     layer.weights.push_back({"query", made * h / t, h});
     layer.weights.push_back({"key", kv * h / t, h});
-    layer.weights.push_back({"value", kv * h / t, h});
+    if (!m_.attention.key_is_value) layer.weights.push_back({"value", real(m_.values_width()) * h / t, h});
   } else {
-    layer.weights.push_back({"qkv", (made + 2 * kv) * h / t, h});
+    layer.weights.push_back({"qkv", (made + real(m_.kv_made())) * h / t, h});
   }
-  layer.weights.push_back({"attention projection", q * h / t, q / t});
-  if (m_.biases != Biases::none) layer.weights.push_back({"qkv bias", (made + 2 * kv) / t});
+  layer.weights.push_back({"attention projection", out * h / t, out / t});
+  if (m_.biases != Biases::none) layer.weights.push_back({"qkv bias", (made + real(m_.kv_made())) / t});
   if (w_.has_biases()) layer.weights.push_back({"attention projection bias", h});
   layer.weights.push_back(norm_weights("attention norms", m_, z_));
   if (m_.attention.qk_norm) layer.weights.push_back({"query and key norms", real(m_.qk_norm_parameters())});

@@ -67,14 +67,14 @@ class AttentionHalf {
   /// Of the output, by a sigmoid that the queries' product makes too.
   void gate_output();
   void cast_output();
-  void project() { w_.row("attention projection", z_.q, LinearOp::Part::attention_out); }
+  void project() { w_.row("attention projection", z_.out, LinearOp::Part::attention_out); }
 
   void keep(Layer& layer) const;
   void weigh(Layer& layer) const;
 
  private:
   ChosenKeys chosen_keys() const;
-  double qkv_elements() const { return z_.of_token(z_.q + z_.gate + 2 * z_.kv_made); }
+  double qkv_elements() const { return z_.of_token(z_.q + z_.gate + z_.kv_made + z_.values_made); }
 
   LayerWriter& w_;
   const Model& m_;

@@ -1,6 +1,6 @@
 // Blocks put together from the halves that families share. See hybrid.h. Halves read attention and MLP off a model, so
 // a block is written from a copy of the model with its own in place; a pattern of attention and MLP, or of attention
-// and experts, gives the lists of gpt.cc and moe.cc to the last kernel. Left out: layers that predict further tokens.
+// and experts, gives the lists of gpt.cc and moe.cc to the last kernel.
 #include "workloads/model/hybrid.h"
 
 #include <algorithm>
@@ -10,6 +10,7 @@
 #include "workloads/model/compressed_half.h"
 #include "workloads/model/expert_half.h"
 #include "workloads/model/latent_attention.h"
+#include "workloads/model/predictions.h"
 #include "workloads/model/state_half.h"
 
 namespace orrery::workloads {
@@ -129,14 +130,20 @@ Network hybrid(const Model& model, const Split& split, const Computation& comput
     const LatentAttention& latent = seen.attention.latent;
     const Sizes own(seen, split, computation.style);
     const std::int64_t whole = seen.attention.heads * (latent.qk_dim() + latent.v_dim);
-    const double kv = real(latent.any() ? whole : 2 * (repeats ? seen.attention_width() : own.kv * own.tensor));
+    const double kv = real(
+        latent.any() ? whole : 2 * (repeats ? seen.attention.heads : own.kv_heads * own.tensor) * seen.mean_head_dim());
     out.kv_elements = std::max(out.kv_elements, real(own.tokens) * kv / own.parts());
-    const std::int64_t queries = latent.any() ? seen.attention.heads * latent.qk_dim() : seen.attention_width();
+    const std::int64_t queries =
+        latent.any() ? seen.attention.heads * latent.qk_dim() : seen.attention.heads * seen.mean_head_dim();
     out.query_elements = std::max(out.query_elements, real(own.tokens) * real(queries) / own.parts());
   }
   for (const std::uint8_t kind : model.pattern.blocks) out.layers.push_back(static_cast<std::uint8_t>(kind + 1));
-  out.layers.push_back(static_cast<std::uint8_t>(out.kinds.size()));
-  out.kinds.push_back(head_layer(writer));
+  if (model.experts.mtp_layers > 0) {
+    const Model::Block& block = model.pattern.kinds[model.pattern.predicts];
+    predict_further(out, writer, block_of(block, as_seen_by(model, block), split, computation));
+  } else {
+    end_with_head(out, writer);
+  }
   out.hidden_elements = sizes.hidden;
   out.residual_elements = sizes.outside;
   out.tied_elements = model.tied_embeddings ? real(sizes.vocab) * real(model.hidden) : 0;

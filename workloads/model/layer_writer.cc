@@ -27,7 +27,10 @@ Sizes::Sizes(const Model& model, const Split& split, const calibration::LayerSty
       ffn(model.mlp.hidden / tensor),
       vocab(padded_vocab(model.vocab, split.tensor, style.head.pads_vocabulary) / tensor),
       kv_made(std::min(kv, model.kv_width() / tensor)),
-      gate(model.attention.output_gate ? q : 0),
+      out(model.output_width() / tensor),
+      values(kv_heads * model.value_dim()),
+      values_made(model.attention.key_is_value ? 0 : std::min(values, model.values_width() / tensor)),
+      gate(model.attention.output_gate ? out : 0),
       sequence_parallel(split.sequence_parallel && tensor > 1),
       hidden(real(tokens) * real(width)),
       outside(real(tokens) / real(sequence_parallel ? tensor : 1) * real(width)) {}

@@ -27,7 +27,8 @@ struct Sizes {
   std::int64_t tokens, heads, kv_heads;
   std::int64_t q, kv, ffn, vocab;  // widths: queries and attention output, keys, inside of the MLP, logits
   std::int64_t kv_made;  // of what the rank's product makes of the keys: less than a head where ranks share heads
-  std::int64_t gate;     // of the sigmoid on attention's output that the queries' product makes too; 0: none
+  std::int64_t out, values, values_made;  // likewise of attention's output, and of values
+  std::int64_t gate;  // of the sigmoid on attention's output that the queries' product makes too; 0: none
   bool sequence_parallel;
   double hidden, outside;  // elements
   /// Elements of all tokens, of this width; and of a width that the tensor group shares.

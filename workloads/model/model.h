@@ -34,9 +34,11 @@ struct Model {
   std::string name;  // of the file, or the label
   std::int64_t layers = 1, hidden = 1, vocab = 1, seq = 1;
   struct Attention {
-    std::int64_t heads = 1;       // of queries
-    std::int64_t kv_heads = 1;    // of keys and values
-    std::int64_t head_width = 0;  // of one head, where heads need not add up to hidden; 0: hidden / heads
+    std::int64_t heads = 1;        // of queries
+    std::int64_t kv_heads = 1;     // of keys and values
+    std::int64_t head_width = 0;   // of one head, where heads need not add up to hidden; 0: hidden / heads
+    std::int64_t value_width = 0;  // of one head's value; 0: as wide as its key
+    bool key_is_value = false;     // values are what the keys' product makes, ahead of norm and rotation (Gemma 4)
     bool qk_norm = false;     // every head's queries and keys are normalised ahead of the rotation (arXiv 2302.05442)
     std::int64_t window = 0;  // positions that a token sees; 0: full causal attention
     /// Of so many layers in turn the last sees everything, the others the window (Gemma 2, arXiv 2408.00118: 2; Gemma
@@ -84,15 +86,26 @@ struct Model {
   struct Pattern {
     std::vector<Block> kinds;
     std::vector<std::uint8_t> blocks;  // rows of `kinds`, one a layer
+    std::uint8_t predicts = 0;         // the row of layers that predict further tokens (Experts::mtp_layers)
     bool any() const { return !blocks.empty(); }
-    const Block& at(std::int64_t layer) const { return kinds[blocks[static_cast<std::size_t>(layer)]]; }
+    /// Layers behind the last predict further tokens.
+    const Block& at(std::int64_t layer) const {
+      return kinds[layer < static_cast<std::int64_t>(blocks.size()) ? blocks[static_cast<std::size_t>(layer)]
+                                                                    : predicts];
+    }
     bool operator==(const Pattern&) const = default;
   } pattern;
   std::int64_t head_dim() const { return attention.head_width > 0 ? attention.head_width : hidden / attention.heads; }
+  std::int64_t value_dim() const { return attention.value_width > 0 ? attention.value_width : head_dim(); }
   /// Elements of a token's queries, and of the attention output.
   std::int64_t attention_width() const { return attention.heads * head_dim(); }
-  /// Elements of a token's keys, and of its values.
+  std::int64_t output_width() const { return attention.heads * value_dim(); }
+  /// Elements of a token's keys, of its values, and of both as products make them.
   std::int64_t kv_width() const { return attention.kv_heads * head_dim(); }
+  std::int64_t values_width() const { return attention.kv_heads * value_dim(); }
+  std::int64_t kv_made() const { return kv_width() + (attention.key_is_value ? 0 : values_width()); }
+  /// Of a head's key and value in the mean, which the products of attention go by.
+  std::int64_t mean_head_dim() const { return (head_dim() + value_dim()) / 2; }
   /// Parameters of one norm.
   std::int64_t norm_parameters() const { return norm == Norm::layer_norm ? 2 * hidden : hidden; }
   /// Of the norms of queries and keys of a layer, which all heads share.

@@ -11,6 +11,7 @@
 #include "workloads/model/expert_half.h"
 #include "workloads/model/hybrid.h"
 #include "workloads/model/latent_attention.h"
+#include "workloads/model/predictions.h"
 
 namespace orrery::workloads {
 
@@ -65,52 +66,6 @@ Layer mixture_block(LayerWriter& writer, const BlockKind& kind) {
   return layer;
 }
 
-/// A block that predicts a token further on: the last hidden state and the embedding of the token before it, each
-/// normalised, projected to one, and a layer behind them (arXiv 2412.19437, equations 21 to 23). It shares embedding
-/// and head with the model.
-Layer prediction(LayerWriter& writer, const BlockKind& kind) {
-  const Model& model = writer.model();
-  const Sizes& sizes = writer.sizes();
-  const double e = writer.element();
-  writer.backward("embedding backward", Streaming::embedding_backward, sizes.outside, 3 * e);
-  writer.forward("embedding", Streaming::embedding, sizes.outside, 2 * e);
-  writer.norm("hidden norm", "hidden norm backward");
-  writer.norm("embedding norm", "embedding norm backward", false);
-  writer.backward("take halves apart", Streaming::copy, 2 * sizes.outside, 2 * e);
-  writer.forward("put halves together", Streaming::copy, 2 * sizes.outside, 2 * e);
-  writer.cast(2 * sizes.outside, "cast input", Direction::forward);
-  std::optional<InputExchange> input = writer.enter();
-  if (input) input->elements = 2 * sizes.hidden;
-  writer.column({writer.product("prediction projection", model.hidden / sizes.tensor, 2 * model.hidden)}, input);
-  if (sizes.tensor > 1) {
-    const Exchange out = sizes.sequence_parallel ? Exchange::reduce_scatter : Exchange::all_gather;
-    writer.add(CommOp{CommGroup::tensor, out, sizes.hidden, e, "prediction, forward", "prediction gradients, backward",
-                      CommOverlap::none, CommOverlap::none});
-  }
-  const std::vector<LayerOp> ahead = writer.take();
-  Layer layer = mixture_block(writer, kind);
-  layer.ops.insert(layer.ops.begin(), ahead.begin(), ahead.end());
-  writer.norm("final layer norm", "final layer norm backward", false);
-  const std::vector<LayerOp> behind = writer.take();
-  layer.ops.insert(layer.ops.end(), behind.begin(), behind.end());
-  layer.kept.push_back({"prediction's inputs", 4 * sizes.outside, e, kAttention});
-  layer.weights.push_back({"prediction projection", 2 * real(model.hidden) * real(model.hidden) / sizes.parts(),
-                           2 * real(model.hidden) / sizes.parts()});
-  layer.weights.push_back({"prediction norms", 3 * real(model.norm_parameters())});
-  return layer;
-}
-
-/// The head and its loss once for the next token and once for each that is predicted beside it, with the same weights.
-Layer heads(LayerWriter& writer) {
-  Layer layer = head_layer(writer);
-  for (std::int64_t i = 0; i < writer.model().experts.mtp_layers; ++i) {
-    const Layer more = head_layer(writer);
-    layer.ops.insert(layer.ops.end(), more.ops.begin(), more.ops.end());
-    layer.kept.insert(layer.kept.end(), more.kept.begin(), more.kept.end());
-  }
-  return layer;
-}
-
 }  // namespace
 
 Network moe(const Model& model, const Split& split, const Computation& computation) {
@@ -129,14 +84,10 @@ Network moe(const Model& model, const Split& split, const Computation& computati
     }
     out.layers.push_back(static_cast<std::uint8_t>(1 + (found - known.begin())));
   }
-  const auto add_behind = [&](Layer layer, std::int64_t times) {
-    out.layers.insert(out.layers.end(), static_cast<std::size_t>(times), static_cast<std::uint8_t>(out.kinds.size()));
-    out.kinds.push_back(std::move(layer));
-  };
-  const std::int64_t predicted = model.experts.mtp_layers;
-  if (predicted > 0) add_behind(prediction(writer, kind_of(model, model.layers - 1)), predicted);
-  add_behind(heads(writer), 1);
-  out.behind = 1 + predicted;
+  if (model.experts.mtp_layers > 0)
+    predict_further(out, writer, mixture_block(writer, kind_of(model, model.layers - 1)));
+  else
+    end_with_head(out, writer);
   out.hidden_elements = sizes.hidden;
   out.residual_elements = sizes.outside;
   const LatentAttention& latent = model.attention.latent;

@@ -87,7 +87,10 @@ void add_served_channel(std::vector<ServedOp>& ops, const Model& model, const Se
   const double ranks = as_real(layout.expert), groups = as_real(layout.attention_data);
   const bool routes = layout.attention_data > 1;
   calibration::LowLatencyExchange exchange;
-  exchange.hidden = as_real(model.hidden);
+  const double width = as_real(experts.width(model.hidden)), hidden = as_real(model.hidden);
+  if (experts.latent > 0)
+    ops.push_back(ProductOp{"latent down", precision.weights, width, hidden, Rows::all, Branch::routed});
+  exchange.hidden = width;
   exchange.top_k = as_real(experts.top_k);
   exchange.experts = as_real(experts.count);
   exchange.gpus = as_real(layout.stage_gpus());
@@ -96,7 +99,7 @@ void add_served_channel(std::vector<ServedOp>& ops, const Model& model, const Se
   if (routes) ops.push_back(RouteOp{exchange, gathers});
   calibration::ServedMixture mixture;
   mixture.type = precision.experts;
-  mixture.hidden = as_real(model.hidden);
+  mixture.hidden = width;
   mixture.ffn = as_real(experts.ffn_hidden) / as_real(layout.expert_tensor());
   mixture.top_k = as_real(experts.top_k);
   mixture.experts = as_real(experts.count);
@@ -109,6 +112,8 @@ void add_served_channel(std::vector<ServedOp>& ops, const Model& model, const Se
     exchange.pass = calibration::ExchangePass::combine;
     ops.push_back(RouteOp{exchange, gathers});
   }
+  if (experts.latent > 0)
+    ops.push_back(ProductOp{"latent up", precision.weights, hidden, width, Rows::all, Branch::routed});
   if (experts.shared > 0)
     add_served_mlp(ops, model, precision, as_real(experts.shared_width()) / tensor, Branch::shared);
   if (!routes || experts.shared > 0) add_all_reduce(ops, model, tensor);

@@ -3,7 +3,11 @@
 // flash-linear-attention keep the convolution's input, queries, keys and values behind it, decays and rates in fp32,
 // and the inverted triangles of chunks (fla/ops/gated_delta_rule/chunk.py, ChunkGatedDeltaRuleFunction; fla/ops/kda).
 //
-// Left out: context parallelism, which exchanges positions for heads ahead of the convolution; views between kernels.
+// Context ranks exchange positions for heads ahead of the convolution, and heads for positions behind the scan, so that
+// each scans all positions of its heads; positions that attention's balance has dealt out from both ends are put in
+// order (NVIDIA/Megatron-LM, megatron/core/ssm/mamba_context_parallel.py; gated_delta_net/common.py, a2a_cp_to_hp).
+//
+// Left out: views between kernels.
 #include "workloads/model/state_half.h"
 
 #include "sim/real.h"
@@ -50,6 +54,20 @@ void StateHalf::open_gates() {
   w_.add(std::move(op));
 }
 
+/// Taken as one message; Megatron-Core's Mamba-2 sends gate, input, B, C and steps one after the other.
+void StateHalf::exchange_heads(const char* what, const char* what_backward, std::int64_t whole_width, bool ahead) {
+  if (w_.split().context == 1) return;
+  const double elements = of(whole_width);
+  const auto order = [&] {
+    w_.backward("put gradients of positions in order", Streaming::copy, elements, 2 * e_);
+    w_.forward("put positions in order", Streaming::copy, elements, 2 * e_);
+  };
+  if (!ahead) order();
+  w_.add(CommOp{CommGroup::context, Exchange::all_to_all, elements, e_, what, what_backward, CommOverlap::none,
+                CommOverlap::none});
+  if (ahead) order();
+}
+
 /// Rates and decays in fp32, and where there is no convolution the activation of queries, keys and values.
 void StateHalf::prepare() {
   if (mixer_.kind == ScanKind::gated_delta || mixer_.kind == ScanKind::kda) {
@@ -79,19 +97,26 @@ void StateHalf::mix() {
   w_.views(0.5, Direction::backward);
   w_.cast_gradient(of(mixer_.made()));
   open_gates();
+  exchange_heads("mixer inputs, forward", "mixer input gradients, backward", mixer_.made(), true);
   prepare();
   calibration::Scan scan;
   scan.kind = mixer_.kind;
   scan.dtype = w_.computation().precision.activations;
   scan.batch = w_.split().micro_batch;
   scan.positions = w_.model().seq;
-  scan.heads = mixer_.heads / z_.tensor;
-  scan.key_heads = mixer_.key_heads / z_.tensor;
+  const std::int64_t ranks = z_.tensor * w_.split().context;
+  scan.heads = mixer_.heads / ranks;
+  scan.key_heads = mixer_.key_heads / ranks;
   scan.key_dim = mixer_.key_dim;
   scan.value_dim = mixer_.value_dim;
   scan.chunk = mixer_.chunk;
-  w_.add(scan_op(scan, mixer_.channels() / z_.tensor, mixer_.conv));
+  w_.add(scan_op(scan, mixer_.channels() / ranks, mixer_.conv));
+  const auto hand_back = [&] {
+    exchange_heads("mixer outputs, forward", "mixer output gradients, backward", handed_back(), false);
+  };
+  if (handed_back() > mixer_.values()) hand_back();
   gate_output();
+  if (handed_back() == mixer_.values()) hand_back();
   w_.cast(of(mixer_.values()), "cast mixer output", Direction::forward);
   w_.row("mixer out", mixer_.values() / z_.tensor);
   w_.leave();

@@ -23,6 +23,13 @@ class StateHalf {
   double of(std::int64_t whole_width) const { return z_.shared(whole_width); }
   void open_gates();
   void prepare();
+  /// Elements of a token that context ranks hand back behind the scan: of Mamba-2 what its norm reads, the scan's
+  /// output and the gate, else what is normalised already.
+  std::int64_t handed_back() const {
+    return (mixer_.kind == ScanKind::mamba2 && mixer_.normed ? 2 : 1) * mixer_.values();
+  }
+  /// So many elements of a token, positions for heads over the context group, or heads for positions.
+  void exchange_heads(const char* what, const char* what_backward, std::int64_t whole_width, bool ahead);
   void gate_output();
 
   LayerWriter& w_;

@@ -32,10 +32,10 @@ void add_layer(const Model& model, std::int64_t layer, MixtureLayers& sum) {
     if (block.attends && block.attention.sparse.indexes()) sum.indexers += 1;
     if (block.state.any()) sum.states += 1;
     if (block.state.any() && block.state.thin_gates()) sum.thin_gates += 1;
-    return;
+  } else {
+    sum.attention += 1;
+    (model.experts.in_layer(std::min(layer, model.layers - 1)) ? sum.experts : sum.dense) += 1;
   }
-  sum.attention += 1;
-  (model.experts.in_layer(std::min(layer, model.layers - 1)) ? sum.experts : sum.dense) += 1;
   if (layer >= model.layers) sum.predictions += 1;
 }
 
@@ -79,9 +79,10 @@ double attention_parameters(const Model& model, double t) {
     return indexer_parameters(sparse, q > 0 ? q : h, h, 1, 2) + queries + (kv + rope) * h + kv +
            heads * (nope + real(latent.v_dim)) * kv + heads * real(latent.v_dim) * h + real(model.norm_parameters());
   }
-  const double width = real(model.head_dim()), kv = real(model.attention.kv_heads) / t * width, q = heads * width;
-  const double in = q + 2 * kv;
-  return indexer_parameters(sparse, h, h, 1, 2) + in * h + q * h + (model.biases == Biases::none ? 0 : in) +
+  const double width = real(model.head_dim()), value = real(model.value_dim());
+  const double keys = real(model.attention.kv_heads) / t, values = model.attention.key_is_value ? 0 : keys * value;
+  const double in = heads * width + keys * width + values;
+  return indexer_parameters(sparse, h, h, 1, 2) + in * h + heads * value * h + (model.biases == Biases::none ? 0 : in) +
          (model.biases == Biases::all ? h : 0) + norm + real(model.qk_norm_parameters());
 }
 
@@ -159,7 +160,8 @@ class ExchangeRows {
 
   void gathered() {
     const std::int64_t n = p_.expert * p_.expert_tensor;
-    const double share = (real(n) - 1) / real(n), h = real(f_.model.hidden), all = tokens_ * real(n);
+    const double share = (real(n) - 1) / real(n), h = real(f_.model.experts.width(f_.model.hidden)),
+                 all = tokens_ * real(n);
     const double scores = all * real(f_.model.experts.count) * (style_.router_fp32 ? 5 : element_ + 1);
     const double sums = all * h * (style_.router_fp32 ? 4 : element_);
     using enum CollectiveOp;
@@ -189,7 +191,7 @@ class ExchangeRows {
 
   void exchanged() {
     using enum CollectiveOp;
-    const double h = real(f_.model.hidden), mean = copies(), sent = mean * style_.busiest;
+    const double h = real(f_.model.experts.width(f_.model.hidden)), mean = copies(), sent = mean * style_.busiest;
     const std::int64_t n = p_.expert, t = p_.expert_tensor;
     const bool once = sends_once(style_.dispatcher);
     if (n * t > 1 && !once && !style_.pads_to_capacity) {
@@ -263,19 +265,22 @@ double state_parameters(const StateMixer& s, double h, double t) {
   return 0;
 }
 
+/// Down to what routed experts read, and up from what they make.
+double latent_products(const Experts& experts, double h) { return 2 * h * real(experts.latent); }
+
 /// The same over the blocks of a pattern, each as the model says where it says nothing of its own.
 MixtureParameters pattern_parameters(const Model& model, const Split& split) {
   const double t = real(split.tensor), h = real(model.hidden), bias = model.biases == Biases::all ? 1 : 0;
   const double norm = real(model.norm_parameters()) * (model.post_norm ? 2 : 1);
   const Experts& experts = model.experts;
   MixtureParameters sum;
-  for (std::int64_t layer = 0; layer < model.layers; ++layer) {
+  for (std::int64_t layer = 0; layer < model.layers + experts.mtp_layers; ++layer) {
     const Model::Block& block = model.pattern.at(layer);
     Model own = model;
     own.attention = block.attention;
     if (block.attends) sum.shared += attention_parameters(own, t);
     if (block.attends && block.attention.output_gate) {
-      const double gate = real(own.attention_width()) / t;
+      const double gate = real(own.output_width()) / t;
       sum.shared += gate * (h + (model.biases == Biases::none ? 0 : 1));
     }
     if (block.state.any()) sum.shared += state_parameters(block.state, h, t) + (block.attends ? 0 : norm);
@@ -285,10 +290,12 @@ MixtureParameters pattern_parameters(const Model& model, const Split& split) {
     if (block.channel != Model::Block::Channel::experts) continue;
     const double shared = (up + 1) * h * real(experts.shared_width()) / t;
     const double gate = experts.shared > 0 && experts.shared_gate ? h : 0;
-    sum.shared += real(experts.count) * (h + bias) + shared + gate + norm;
-    const double routed = ((up + 1) * h + bias * up) * real(experts.ffn_hidden) / real(split.expert_tensor) + bias * h;
+    sum.shared += real(experts.count) * (h + bias) + shared + gate + norm + latent_products(experts, h);
+    const double w = real(experts.width(model.hidden));
+    const double routed = ((up + 1) * w + bias * up) * real(experts.ffn_hidden) / real(split.expert_tensor) + bias * w;
     sum.experts += real(experts.count / split.expert) * routed;
   }
+  sum.shared += real(experts.mtp_layers) * (2 * h * h / t + 3 * real(model.norm_parameters()));
   return sum;
 }
 
@@ -304,10 +311,11 @@ MixtureParameters mixture_parameters(const Model& model, const Split& split) {
   const double dense = ((up + 1) * h + bias * up) * real(model.mlp.hidden) / t + bias * h + norm;
   const double shared =
       (up + 1) * h * real(experts.shared_width()) / t + (experts.shared > 0 && experts.shared_gate ? h : 0);
-  const double routed = ((up + 1) * h + bias * up) * real(experts.ffn_hidden) / real(split.expert_tensor) + bias * h;
+  const double w = real(experts.width(model.hidden));
+  const double routed = ((up + 1) * w + bias * up) * real(experts.ffn_hidden) / real(split.expert_tensor) + bias * w;
   MixtureParameters sum;
   sum.shared = layers.all() * attention_parameters(model, t) + layers.dense * dense +
-               layers.experts * (real(experts.count) * (h + bias) + shared + norm) +
+               layers.experts * (real(experts.count) * (h + bias) + shared + norm + latent_products(experts, h)) +
                real(experts.mtp_layers) * (2 * h * h / t + 3 * real(model.norm_parameters()));
   sum.experts = layers.experts * real(experts.count / split.expert) * routed;
   return sum;
@@ -413,12 +421,19 @@ void MixtureTraffic::tensor_rows(double runs, TrafficRows& rows) const {
   const std::vector<TensorCalls> indexed_again = indexer_inputs(f_.model, token, f_.again.indexers);
   const double gates = 2 * token * thin_gate_width(f_.model);
   exchange(all_reduce, "thin gate gradients, backward", {{gates, layers_of(f_.model).thin_gates}});
+  const auto of_predictions = [&](double layers) {
+    return std::vector<TensorCalls>{{token * real(f_.model.hidden), layers}};
+  };
+  const std::vector<TensorCalls> predictions = of_predictions(real(f_.model.experts.mtp_layers));
   if (!cut) {
     std::vector<TensorCalls> back = calls.enters;
     // Queries, keys and values apart reduce the gradient of their input three times.
     if (f_.queries_apart) back.push_back({token * real(f_.model.hidden), 2 * layers_of(f_.model).attention});
     exchange(all_reduce, "activations, forward", calls.leaves);
     exchange(all_reduce, "activations, forward (recomputed)", calls.leaves_again);
+    exchange(all_gather, "prediction, forward", predictions);
+    exchange(all_gather, "prediction, forward (recomputed)", of_predictions(f_.again.predictions));
+    exchange(reduce_scatter, "prediction gradients, backward", predictions);
     return exchange(all_reduce, "activation gradients, backward", back);
   }
   exchange(all_gather, "indexer inputs, forward", indexed);
@@ -430,10 +445,6 @@ void MixtureTraffic::tensor_rows(double runs, TrafficRows& rows) const {
   exchange(all_gather, "activation gradients, backward", calls.leaves, f_.gathered_share);
   exchange(reduce_scatter, "activation gradients, backward", calls.enters);
   if (!f_.keeps_gathered_inputs) exchange(all_gather, "saved inputs, backward", calls.enters, f_.gathered_share);
-  const auto of_predictions = [&](double layers) {
-    return std::vector<TensorCalls>{{token * real(f_.model.hidden), layers}};
-  };
-  const std::vector<TensorCalls> predictions = of_predictions(real(f_.model.experts.mtp_layers));
   exchange(reduce_scatter, "prediction, forward", predictions);
   exchange(reduce_scatter, "prediction, forward (recomputed)", of_predictions(f_.again.predictions));
   exchange(all_gather, "prediction gradients, backward", predictions);

@@ -181,26 +181,29 @@ double exchanged_width(const Model& model, bool repeats_keys, std::int64_t tenso
   const LatentAttention& latent = model.attention.latent;
   if (latent.any()) return real(model.attention.heads * ((latent.qk_dim() + latent.v_dim) / 2 * 2));
   const std::int64_t keys = std::max(model.attention.kv_heads, tensor);
-  return 2 * real((repeats_keys ? model.attention.heads : keys) * model.head_dim());
+  return 2 * real((repeats_keys ? model.attention.heads : keys) * model.mean_head_dim());
 }
 
 /// Of queries, or of attention's output.
 double query_width(const Model& model) {
   const LatentAttention& latent = model.attention.latent;
-  return real(model.attention.heads * (latent.any() ? (latent.qk_dim() + latent.v_dim) / 2 : model.head_dim()));
+  return real(model.attention.heads * (latent.any() ? (latent.qk_dim() + latent.v_dim) / 2 : model.mean_head_dim()));
 }
 
 /// Layers with attention.
 double attention_layers(const Model& model) {
   if (!model.pattern.any()) return real(model.layers + model.experts.mtp_layers);
-  return real(std::count_if(model.pattern.blocks.begin(), model.pattern.blocks.end(),
-                            [&](std::uint8_t kind) { return model.pattern.kinds[kind].attends; }));
+  std::int64_t attend = 0;
+  for (std::int64_t layer = 0; layer < model.layers + model.experts.mtp_layers; ++layer)
+    attend += model.pattern.at(layer).attends ? 1 : 0;
+  return real(attend);
 }
 
 /// `tokens`: of a micro-batch on one rank; `again`: layers whose attention runs again.
 void add_context_rows(const Model& model, const calibration::AttentionStyle& style, const Parallelism& layout,
                       const Method& method, double tokens, double microbatches, double again, TrafficRows& rows) {
   const double layers = attention_layers(model);
+  if (layers == 0) return;
   const double width = exchanged_width(model, style.repeats_keys, layout.tensor) / real(layout.tensor);
   const double element = calibration::bytes_of(method.precision.activations), own = tokens * width * element;
   const double runs = microbatches * real(layout.data * layout.tensor);  // of a layer, over groups
@@ -240,13 +243,40 @@ void add_context_rows(const Model& model, const calibration::AttentionStyle& sty
            c * layers * runs * c, c);
 }
 
+/// Mixers with a state exchange positions for heads, and back; `again`: layers of these that run again.
+void add_mixer_rows(const Model& model, const Parallelism& layout, const Method& method, double tokens,
+                    double microbatches, double again, TrafficRows& rows) {
+  double layers = 0, made = 0, back = 0;
+  for (std::int64_t layer = 0; layer < model.layers + model.experts.mtp_layers && model.pattern.any(); ++layer) {
+    const StateMixer& mixer = model.pattern.at(layer).state;
+    if (!mixer.any()) continue;
+    layers += 1;
+    made += real(mixer.made());
+    // Mamba-2 normalises with its gate behind the exchange.
+    back += real(mixer.values()) * (mixer.kind == ScanKind::mamba2 && mixer.normed ? 2 : 1);
+  }
+  if (layers == 0) return;
+  const double each = tokens / real(layout.tensor) * calibration::bytes_of(method.precision.activations) / layers;
+  const double runs = microbatches * real(layout.data * layout.tensor);
+  const auto row = [&](const char* what, double elements, double times) {
+    if (times > 0)
+      rows.add(CommGroup::context, CollectiveOp::all_to_all, what, layout.context, elements * each, times * runs, 1);
+  };
+  row("mixer inputs, forward", made, layers);
+  row("mixer inputs, forward (recomputed)", made, again);
+  row("mixer outputs, forward", back, layers);
+  row("mixer outputs, forward (recomputed)", back, again);
+  row("mixer output gradients, backward", back, layers);
+  row("mixer input gradients, backward", made, layers);
+}
+
 /// Queries, keys and values of all tensor ranks, where there are more of these than heads of keys. `activation`: bytes
 /// of a hidden state; `runs`: passes over a layer; `again`: layers that run again.
 void add_shared_head_rows(const Model& model, const Parallelism& layout, const Method& method, double activation,
                           double runs, double again, TrafficRows& rows) {
   if (layout.tensor <= model.attention.kv_heads || model.attention.latent.any()) return;
   const double all = attention_layers(model);
-  const double bytes = activation / real(model.hidden) * real(model.attention_width() + 2 * model.kv_width());
+  const double bytes = activation / real(model.hidden) * real(model.attention_width() + model.kv_made());
   const bool parts = method.recompute == Recompute::selective && method.recomputed.qkv;
   const auto exchange = [&](CollectiveOp op, const char* what, double layers) {
     if (layers > 0) rows.add(CommGroup::tensor, op, what, layout.tensor, bytes, layers * runs, 1);
@@ -346,9 +376,12 @@ class ClosedForm {
 
   std::vector<TrafficRow> rows() {
     if (p_.tensor > 1) tensor();
-    if (p_.context > 1)
-      add_context_rows(job_.model, job_.software.attention_style, p_, job_.method,
-                       real(job_.batch.micro * job_.rank_seq()), real(job_.microbatches()), again_.attention, rows_);
+    if (p_.context > 1) {
+      const double tokens = real(job_.batch.micro * job_.rank_seq());
+      add_context_rows(job_.model, job_.software.attention_style, p_, job_.method, tokens, real(job_.microbatches()),
+                       again_.attention, rows_);
+      add_mixer_rows(job_.model, p_, job_.method, tokens, real(job_.microbatches()), again_.states, rows_);
+    }
     if (p_.pipeline > 1) pipeline();
     data();
     if (job_.model.experts.any()) {
@@ -387,7 +420,7 @@ class ClosedForm {
       const auto sum = sp ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce;
       if (sums > 0) add(CommGroup::tensor, sum, what, p_.tensor, activation(), sums * times, sums);
     };
-    if (job_.model.experts.any() || job_.model.pattern.any()) {
+    if (by_layer()) {
       mixture_.tensor_rows(runs, rows_);
       ends(runs, heads);
       return gathered_messages(runs);
@@ -479,12 +512,11 @@ class ClosedForm {
     const ShardParameters shard =
         shard_parameters(job_.model, p_.tensor, job_.software.layers.head.pads_vocabulary, map_.ends_meet(),
                          p_.inside.tensor_in, job_.software.layers.head.whole_embedding);
-    const bool mixed = job_.model.experts.any() || job_.model.pattern.any();
+    const bool mixed = by_layer();
     const double layers =
         mixed ? mixture_parameters(job_.model, split_of(job_)).shared : real(job_.model.layers) * shard.layer;
-    const double trained = adapters_.any()
-                               ? real(job_.model.layers) * adapter_parameters(job_.model, adapters_, p_.tensor)
-                               : layers + shard.embedding + shard.head;
+    const double trained =
+        adapters_.any() ? adapter_parameters(job_.model, adapters_, p_.tensor) : layers + shard.embedding + shard.head;
     GatheredElements gathered = WeightTraffic{job_.model, p_, job_.method, job_.software}.of(trained);
     for (double* elements : {&gathered.forward, &gathered.backward, &gathered.after_step}) *elements *= real(p_.tensor);
     const double whole = real(p_.tensor) * trained;
@@ -504,6 +536,12 @@ class ClosedForm {
                      job_.expert_replicas(), all, {all, all, 0});
     add_host_rows({p_, job_.method, job_.software}, all, {all, all, 0},
                   {job_.expert_shard_ranks(), job_.expert_replicas(), microbatches_of_a_replica()}, rows_);
+  }
+
+  /// Whether layers differ, so that each is counted by itself: those that predict further tokens have a projection
+  /// more.
+  bool by_layer() const {
+    return job_.model.experts.any() || job_.model.pattern.any() || job_.model.experts.mtp_layers > 0;
   }
 
   StateRows states() { return {p_, job_.software, job_.method.precision, microbatches_of_a_replica(), rows_}; }
