@@ -52,7 +52,7 @@ const std::array<PartRow, kRecipeParts>& part_rows() {
          "documents that a sequence is packed with, where they are rotated one by one, each a run of the lines; else "
          "0"}}},
       {"activation",
-       "What dense MLPs apply inside, their product with a gate and the bias ahead of it.",
+       "What MLPs and experts apply inside, their product with a gate and the bias ahead of it.",
        {{"ffn", "elements of what the activation makes"},
         {"gates", "tensors of that size that it reads: 2 with a gate, else 1"},
         kElement,
@@ -62,6 +62,9 @@ const std::array<PartRow, kRecipeParts>& part_rows() {
         {"squared", "it is a squared ReLU"},
         {"bias", "linear layers have biases"},
         {"bias_in_gemm", "products add them"}}},
+      {"expert-rows",
+       "What rows of tokens go through on their way to experts and back, beside being picked and sorted.",
+       {{"x", "elements of the rows that the rank sends"}, kElement}},
       {"residual",
        "Bias, dropout and the addition of the residual behind attention and MLP.",
        {{"x", "elements of the residual stream on the rank"},

@@ -29,8 +29,8 @@
 namespace orrery::calibration {
 
 /// What has recipes: a file each, by the name of the part.
-enum class RecipePart : std::uint8_t { norm, attention_in, rotary, activation, residual, loss, optimizer };
-inline constexpr std::size_t kRecipeParts = 7;
+enum class RecipePart : std::uint8_t { norm, attention_in, rotary, activation, expert_rows, residual, loss, optimizer };
+inline constexpr std::size_t kRecipeParts = 8;
 std::string_view name_of(RecipePart part);
 /// One sentence.
 std::string_view meaning_of(RecipePart part);

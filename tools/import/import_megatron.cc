@@ -17,8 +17,10 @@
 #include "scenarios/library.h"
 #include "tools/import/import.h"
 #include "tools/import/known_optimizers.h"
+#include "tools/import/known_vocabularies.h"
 #include "tools/import/launch_ways.h"
 #include "tools/import/megatron_flags.h"
+#include "tools/import/megatron_hybrid.h"
 #include "workloads/schedules/schedule.h"
 
 namespace orrery::tools {
@@ -102,15 +104,8 @@ class Launch {
     const std::optional<std::int64_t> given = count(name);
     if (given) return *given;
     // What says layers by another name is a model of another family.
-    constexpr std::array<std::pair<const char*, const char*>, 3> kOthers{
-        {{"hybrid-layer-pattern", "layers of Mamba among those of attention"},
-         {"hybrid-override-pattern", "layers of Mamba among those of attention"},
-         {"encoder-num-layers", "an encoder beside a decoder"}}};
-    for (const auto& [flag, what] : kOthers) {
-      if (find(flag) != nullptr)
-        refuse(flag,
-               fmt::format("got {}, expected a decoder of attention and MLPs or experts, with --num-layers", what));
-    }
+    for (const char* flag : {"encoder-num-layers", "decoder-seq-length"})
+      if (find(flag) != nullptr) refuse(flag, "got an encoder beside a decoder, expected a decoder alone");
     const bool some = std::any_of(line_.options.begin(), line_.options.end(), [](const LaunchOption& each) {
       return each.name == "hidden-size" || each.name == "seq-length" || each.name == "micro-batch-size";
     });
@@ -206,22 +201,9 @@ class Launch {
     const auto found = sets_.find(key->second);
     return found != sets_.end() ? std::optional<std::string>(found->second) : std::nullopt;
   }
-  /// What is not known, and how to say it.
   static std::string not_known(const std::string& flag, const std::string& text) {
-    std::string how;
-    for (std::size_t at = text.find('$'); at != std::string::npos; at = text.find('$', at + 1)) {
-      std::size_t begin = at + 1 + (text.compare(at, 2, "${") == 0 ? 1 : 0), end = begin;
-      while (end < text.size() && (std::isalnum(static_cast<unsigned char>(text[end])) != 0 || text[end] == '_')) ++end;
-      const std::string name = text.substr(begin, end - begin);
-      if (name.empty()) continue;
-      const bool argument = std::isdigit(static_cast<unsigned char>(name[0])) != 0;
-      how += (how.empty() ? "" : " ") +
-             (argument ? "-- ARGUMENT... behind the file for $" + name : fmt::format("--env {}=VALUE", name));
-    }
-    if (const auto key = keys().find(flag); key != keys().end())
-      how += fmt::format("{}--set {}=VALUE", how.empty() ? "" : ", or ", key->second);
-    return fmt::format("got {}, which the script does not assign, expected its value: {}", text,
-                       how.empty() ? "written in the script" : how);
+    const auto key = keys().find(flag);
+    return how_to_give(text, key != keys().end() ? key->second : "");
   }
 
   const LaunchLine& line_;
@@ -234,25 +216,6 @@ class Launch {
 
 void take(Launch& launch, Draft& draft, const std::string& flag, const char* key) {
   if (const std::optional<std::int64_t> given = launch.count(flag)) draft.set(key, *given, launch.place(flag));
-}
-
-/// The size of a tokenizer's vocabulary as its models pad it (their config.json), by a family's name in a path.
-std::optional<std::pair<std::string, std::int64_t>> vocabulary_of(const std::string& type, std::string files) {
-  static const std::vector<std::pair<std::string, std::int64_t>> kSizes{
-      {"qwen3", 151936},       {"qwen2.5-0.5b", 151936}, {"qwen2.5-1.5b", 151936}, {"qwen2.5-3b", 151936},
-      {"qwen2.5", 152064},     {"qwen2p5", 152064},      {"qwen_2p5_3b", 151936},  {"qwen_2p5", 152064},
-      {"qwen2", 152064},       {"llama-4", 202048},      {"llama4", 202048},       {"llama-3", 128256},
-      {"llama3", 128256},      {"llama-2", 32000},       {"llama2", 32000},        {"mixtral", 32000},
-      {"mistral-7b", 32000},   {"mistral", 32000},       {"deepseek-v2", 102400},  {"deepseek_v2", 102400},
-      {"deepseek-v3", 129280}, {"deepseek_v3", 129280},  {"deepseek-r1", 129280},  {"nemotron-mini", 256000},
-      {"gpt-oss", 201088},     {"kimi-k2", 163840},      {"glm-4.5", 151552}};
-  std::transform(files.begin(), files.end(), files.begin(), [](unsigned char c) { return std::tolower(c); });
-  for (const auto& [name, size] : kSizes) {
-    if (files.find(name) != std::string::npos) return std::pair(name, size);
-  }
-  if (type == "Llama2Tokenizer") return std::pair(type, std::int64_t{32000});
-  if (type == "Llama3Tokenizer" || type == "TikTokenizer") return std::pair(type, std::int64_t{128256});
-  return std::nullopt;
 }
 
 void take_vocabulary(Launch& launch, Draft& draft) {
@@ -268,10 +231,9 @@ void take_vocabulary(Launch& launch, Draft& draft) {
                     fmt::format("{}, that of {}; --set model.vocab=N for another", known->second, known->first));
       return;
     }
-    launch.refuse("tokenizer-type",
-                  fmt::format("got {}, which says no size of the vocabulary, expected --vocab-size, or "
-                              "--set model.vocab=N",
-                              tokenizer->text()));
+    draft.set("model.vocab", kUnknownVocabulary, tokenizer->place());
+    return draft.first(fmt::format("model.vocab: {} stands in: {} says no size of the vocabulary; --set model.vocab=N",
+                                   kUnknownVocabulary, tokenizer->text()));
   }
   draft.set("model.vocab", std::int64_t{50257});
   draft.assumed("model.vocab", "50257, that of GPT2BPETokenizer");
@@ -327,21 +289,54 @@ void take_pattern(Launch& launch, Draft& draft, std::int64_t count) {
   }
   constexpr std::size_t kMostLayers = 100'000;
   const std::optional<std::vector<bool>> layers = layers_of(text, kMostLayers);
-  if (!layers || !std::is_sorted(layers->begin(), layers->end()) || !layers->back())
+  const std::optional<ExpertLayers> found = layers ? expert_layers(*layers) : std::nullopt;
+  if (!found)
     launch.refuse("moe-layer-freq", fmt::format("got {}, expected a number, or dense layers ahead of the others as in "
-                                                "([0]*3+[1]*58)",
+                                                "([0]*3+[1]*58), or experts in the last of every so many: ([0,1]*24)",
                                                 text));
   if (static_cast<std::int64_t>(layers->size()) != count)
     launch.refuse("moe-layer-freq",
                   fmt::format("got {}, of {} layers, expected the {} of --num-layers", text, layers->size(), count));
-  const auto dense = std::count(layers->begin(), layers->end(), false);
-  if (dense > 0) draft.set("model.dense_layers", static_cast<std::int64_t>(dense), pattern->place());
+  if (found->dense > 0) draft.set("model.dense_layers", found->dense, pattern->place());
+  if (found->every > 1) draft.set("model.moe_every", found->every, pattern->place());
+}
+
+/// Blocks by letters, of which the layers are as many; empty: none are given.
+std::string hybrid_pattern(Launch& launch) {
+  for (const char* flag : {"hybrid-layer-pattern", "hybrid-override-pattern"}) {
+    if (launch.find(flag) == nullptr) continue;
+    const std::string letters = hybrid_letters(*launch.value(flag));
+    if (launch.find("num-experts") != nullptr && letters.find('E') == std::string::npos)
+      launch.refuse("num-experts",
+                    "got experts beside a pattern without E, which Megatron-LM's own layers do not have");
+    launch.stand_for("num-layers", static_cast<std::int64_t>(letters.size()));
+    return letters;
+  }
+  return "";
+}
+
+/// Sizes of Mamba-2 as Megatron-Core's own (megatron/core/ssm/mamba_mixer.py).
+void take_blocks(Launch& launch, Draft& draft, const std::string& letters, std::int64_t hidden) {
+  const std::int64_t width = launch.count("mamba-head-dim").value_or(64);
+  put_hybrid(letters, draft,
+             {{"head_dim", width},
+              {"heads", launch.count("mamba-num-heads").value_or(std::max<std::int64_t>(1, 2 * hidden / width))},
+              {"state", launch.count("mamba-state-dim").value_or(128)},
+              {"groups", launch.count("mamba-num-groups").value_or(8)},
+              {"conv", 4},
+              {"chunk", 128}});
+}
+
+/// One expert alone is an MLP: Megatron-DeepSpeed's default of --num-experts.
+bool has_experts(Launch& launch) {
+  return launch.find("num-experts") != nullptr && launch.count("num-experts").value_or(1) > 1;
 }
 
 /// `hidden`, `gated`: of the model.
 void take_mixture(Launch& launch, Draft& draft, std::int64_t hidden, bool gated) {
   const std::optional<std::int64_t> experts = launch.count("num-experts");
   if (!experts) return;
+  if (*experts == 1) return draft.ignored("--num-experts", "1 is an MLP, as a dense model has");
   draft.set("model.experts", *experts, launch.place("num-experts"));
   draft.set("model.top_k", launch.count("moe-router-topk").value_or(2), launch.place("moe-router-topk"));
   if (const auto groups = launch.count("moe-router-num-groups")) {
@@ -385,7 +380,8 @@ void take_mixture(Launch& launch, Draft& draft, std::int64_t hidden, bool gated)
 }
 
 void take_model(Launch& launch, Draft& draft) {
-  draft.set("model.kind", std::string(launch.find("num-experts") != nullptr ? "moe" : "gpt"));
+  const std::string pattern = hybrid_pattern(launch);
+  draft.set("model.kind", std::string(has_experts(launch) ? "moe" : "gpt"));
   draft.set("model.layers", launch.need("num-layers"), launch.place("num-layers"));
   const std::int64_t hidden = launch.need("hidden-size");
   draft.set("model.hidden", hidden, launch.place("hidden-size"));
@@ -397,13 +393,18 @@ void take_model(Launch& launch, Draft& draft) {
   const std::int64_t wide = gated ? hidden * 4 * 2 / 3 / 64 * 64 : 4 * hidden;
   draft.set("model.ffn_hidden", launch.count("ffn-hidden-size").value_or(wide), launch.place("ffn-hidden-size"));
   take_mixture(launch, draft, hidden, gated);
+  if (!pattern.empty()) take_blocks(launch, draft, pattern, hidden);
   take_vocabulary(launch, draft);
   draft.set("model.seq", launch.need("seq-length"), launch.place("seq-length"));
   draft.set("model.tied_embeddings", !launch.flag("untie-embeddings-and-output-weights"));
 
   std::string positions = "learned_absolute";
   if (const std::optional<Settings> type = launch.value("position-embedding-type"))
-    positions = type->as_choice({"learned_absolute", "rope", "none", "alibi"});
+    positions = type->as_choice({"learned_absolute", "rope", "mrope", "none", "alibi"});
+  if (positions == "mrope") {
+    draft.ignored("--position-embedding-type mrope", "rotary by three positions of a token: the same work");
+    positions = "rope";
+  }
   const bool rotary = launch.flag("use-rotary-position-embeddings");
   if (rotary && (positions == "none" || positions == "alibi"))
     launch.refuse("use-rotary-position-embeddings",
@@ -412,7 +413,8 @@ void take_model(Launch& launch, Draft& draft) {
                                            : positions == "learned_absolute" ? "learned"
                                                                              : positions));
   const std::optional<Settings> norm = launch.value("normalization");
-  const bool rms = norm && norm->as_choice({"LayerNorm", "RMSNorm"}) == "RMSNorm";
+  const std::string kind = norm ? norm->as_choice({"LayerNorm", "RMSNorm", "layernorm", "rmsnorm"}) : "";
+  const bool rms = kind == "RMSNorm" || kind == "rmsnorm";
   draft.set("model.norm", std::string(rms ? "rms_norm" : "layer_norm"));
   const bool without = launch.flag("disable-bias-linear"), qkv = launch.flag("add-qkv-bias");
   draft.set("model.biases", std::string(!without ? "all" : qkv ? "qkv" : "none"));
@@ -484,7 +486,7 @@ void take_layout(Launch& launch, Draft& draft) {
   const std::int64_t context = launch.count("context-parallel-size").value_or(1);
   const auto expert = launch.count("expert-model-parallel-size");
   const auto expert_tensor = launch.count("expert-tensor-parallel-size");
-  if (launch.find("num-experts") != nullptr) {
+  if (has_experts(launch)) {
     draft.set("parallelism.expert", expert.value_or(1), launch.place("expert-model-parallel-size"));
     draft.set("parallelism.expert_tensor", expert_tensor.value_or(tensor), launch.place("expert-tensor-parallel-size"));
   } else if (expert && *expert > 1) {
@@ -514,7 +516,7 @@ void take_layout(Launch& launch, Draft& draft) {
     gpus = tensor * stages * context;
     draft.assumed("cluster.gpus", fmt::format("{}, one replica: the launch line names no number of nodes", *gpus));
   }
-  const bool mixture = launch.find("num-experts") != nullptr && expert.value_or(1) <= kMostRanks;
+  const bool mixture = has_experts(launch) && expert.value_or(1) <= kMostRanks;
   const std::int64_t replica = tensor * stages * context,
                      of_experts = mixture ? stages * expert.value_or(1) * expert_tensor.value_or(tensor) : 1;
   const std::int64_t least = replica <= kMostRanks && of_experts <= kMostRanks ? std::lcm(replica, of_experts) : 0;

@@ -164,10 +164,8 @@ void take_work(Sections& config, Draft& draft) {
   }
   draft.set("software", std::string("torchtitan-2025.06"));
   if (!compiled) {
-    draft.apply("software={inherits: torchtitan-2025.06, without: [compiled-blocks]}");
-    draft.first(
-        "compile: the model is not: what the compiler keeps and adds up is taken back, but kernels are not as many as "
-        "without it, so that the real step is slower");
+    draft.apply("software={inherits: torchtitan-2025.06, features: [eager-blocks]}");
+    draft.first("compile: the model is not, so that its blocks run operation by operation (feature eager-blocks)");
   }
   draft.assumed("software", "torchtitan-2025.06; --set software=NAME for another release");
   take_optimizer(config.word({"optimizer.name"}, "AdamW"), draft);

@@ -328,4 +328,19 @@ std::optional<std::vector<bool>> layers_of(const std::string& pattern, std::size
   }
 }
 
+std::optional<ExpertLayers> expert_layers(const std::vector<bool>& layers) {
+  const auto first = std::find(layers.begin(), layers.end(), true);
+  if (first == layers.end()) return std::nullopt;
+  constexpr std::size_t kLongest = 64;
+  const std::size_t ahead = static_cast<std::size_t>(first - layers.begin());
+  for (std::size_t every = 1; every <= std::min(ahead + 1, kLongest); ++every) {
+    const std::size_t dense = ahead + 1 - every;
+    bool holds = true;
+    for (std::size_t i = 0; i < layers.size() && holds; ++i)
+      holds = layers[i] == (i >= dense && (i - dense) % every == every - 1);
+    if (holds) return ExpertLayers{static_cast<std::int64_t>(dense), static_cast<std::int64_t>(every)};
+  }
+  return std::nullopt;
+}
+
 }  // namespace orrery::tools
