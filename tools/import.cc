@@ -125,9 +125,12 @@ Draft import_script(const ImportOptions& options) {
   const std::string file = options.arguments.size() == 1 ? options.arguments[0] : "";
   try {
     return import_megatron(launch_line(options), options.sets);
-  } catch (const UserError&) {
+  } catch (const UserError& error) {
     std::error_code none;
-    if (!std::filesystem::is_regular_file(file, none)) throw;
+    const std::string said = error.what();
+    const bool open = said.find("ARGUMENT") != std::string::npos || said.find(" ways ") != std::string::npos ||
+                      said.find("which the script does not assign") != std::string::npos;
+    if (!open || !std::filesystem::is_regular_file(file, none)) throw;
     const std::map<int, std::string> names = argument_names(read_text(file));
     const std::size_t given = options.script_arguments.size();
     if (names.size() < 2 || static_cast<int>(given) >= names.rbegin()->first) throw;

@@ -365,6 +365,8 @@ void take_mixture(Launch& launch, Draft& draft, std::int64_t hidden, bool gated)
   const std::optional<Settings> backend = launch.value("moe-flex-dispatcher-backend");
   if (dispatcher == "flex") dispatcher = backend ? backend->as_choice({"deepep", "hybridep"}) : "deepep";
   draft.set("experts.dispatcher", dispatcher);
+  if (const auto limit = launch.value("activation-func-clamp-value"))
+    draft.set("model.activation_clamp", fmt::format("{:g}", limit->as_number(0, 1e6)), limit->place());
   draft.set("experts.grouped_gemm", launch.flag("moe-grouped-gemm"));
   draft.set("experts.fused_permutation", launch.flag("moe-permute-fusion"));
   draft.set("experts.fused_router", launch.flag("moe-router-fusion"));
@@ -386,7 +388,8 @@ void take_model(Launch& launch, Draft& draft) {
   const std::int64_t hidden = launch.need("hidden-size");
   draft.set("model.hidden", hidden, launch.place("hidden-size"));
   take_attention(launch, draft);
-  const bool gated = launch.flag("swiglu");
+  const bool quick = launch.flag("quick-geglu"), gated = launch.flag("swiglu") || quick;
+  if (quick) draft.set("model.activation", std::string("gelu"));
   draft.set("model.gated_mlp", gated);
   if (launch.flag("squared-relu")) draft.set("model.activation", std::string("squared_relu"));
   if (launch.flag("qk-layernorm")) draft.set("model.qk_norm", true);
@@ -651,29 +654,15 @@ void take_work(Launch& launch, Draft& draft) {
 
 /// The oldest generation of those that ship that knows all of the line's flags: those that each release has first
 /// (NVIDIA/Megatron-LM core_v0.11.0 to core_v0.16.0, megatron/training/arguments.py and transformer_config.py).
-void take_software(const Launch& launch, Draft& draft) {
-  struct Since {
-    const char *flag, *software;
-  };
-  static constexpr std::array kSince{Since{"fine-grained-activation-offloading", "megatron-core-0.16"},
-                                     Since{"fp4-format", "megatron-core-0.16"},  // 0.15, which does not ship
-                                     Since{"overlap-moe-expert-parallel-comm", "megatron-core-0.14"},
-                                     Since{"use-megatron-fsdp", "megatron-core-0.14"},
-                                     Since{"moe-deepep-num-sms", "megatron-core-0.13"},
-                                     Since{"pipeline-model-parallel-layout", "megatron-core-0.13"},
-                                     Since{"recompute-modules", "megatron-core-0.12"},
-                                     Since{"cross-entropy-fusion-impl", "megatron-core-0.12"},
-                                     Since{"fp8-recipe", "megatron-core-0.12"},
-                                     Since{"moe-enable-deepep", "megatron-core-0.12"},
-                                     Since{"optimizer-cpu-offload", "megatron-core-0.12"},
-                                     Since{"moe-permute-fusion", "megatron-core-0.11"}};
-  for (const Since& since : kSince) {
-    if (!launch.has(since.flag)) continue;
-    draft.set("software", std::string(since.software), launch.place(since.flag));
-    return draft.assumed("software", fmt::format("{}, for --{}; --set software=NAME for another generation",
-                                                 since.software, since.flag));
-  }
-  draft.assumed("software", fmt::format("{}; --set software=NAME for another generation", scenarios::kDefaultSoftware));
+void take_software(Launch& launch, Draft& draft) {
+  const auto& flags = software_since();
+  const auto since = std::find_if(flags.begin(), flags.end(), [&](const auto& each) { return launch.has(each.first); });
+  const bool known = since != flags.end();
+  if (known) draft.set("software", std::string(since->second), launch.place(since->first));
+  draft.assumed("software", fmt::format("{}{}; --set software=NAME for another generation",
+                                        known ? since->second : std::string(scenarios::kDefaultSoftware).c_str(),
+                                        known ? fmt::format(", for --{}", since->first) : ""));
+  if (launch.flag("cross-entropy-loss-fusion")) draft.apply("software.recipe.loss=fused");
 }
 
 void remark_on_the_rest(const Launch& launch, Draft& draft) {

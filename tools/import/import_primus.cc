@@ -20,14 +20,22 @@ using sim::Settings;
 
 namespace {
 
-/// "${NAME:default}" as its default, which is remarked on.
+/// Each "${NAME:default}" as its default, which is remarked on.
 std::string with_defaults(const Settings& value, std::vector<std::string>& defaults) {
   const std::string& text = value.text();
-  if (!text.starts_with("${") || !text.ends_with("}")) return text;
-  const std::size_t colon = text.find(':');
-  if (colon == std::string::npos) return text;
-  defaults.push_back(text);
-  return text.substr(colon + 1, text.size() - colon - 2);
+  std::string out;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = text.compare(at, 2, "${") == 0 ? text.find('}', at) : std::string::npos;
+    const std::size_t colon = end != std::string::npos ? text.find(':', at) : std::string::npos;
+    if (colon == std::string::npos || colon > end) {
+      out += text[at++];
+      continue;
+    }
+    defaults.push_back(text.substr(at, end + 1 - at));
+    out += text.substr(colon + 1, end - colon - 1);
+    at = end + 1;
+  }
+  return out;
 }
 
 /// Of Python's arguments: numbers that stand for a flag, counts that stand for none, and what a flag says the other
