@@ -620,6 +620,9 @@ void take_work(Launch& launch, Draft& draft) {
     take_recomputed_modules(modules, "--recompute-modules", draft);
   } else {
     draft.set("recompute", recompute);
+    if (some && *some > 1)
+      draft.ignored(fmt::format("--recompute-num-layers {}", *some),
+                    "the input of every layer is kept, not of one in so many");
   }
 
   const std::optional<Settings> backend = launch.value("attention-backend");
