@@ -37,11 +37,12 @@ enum class RecipePart : std::uint8_t {
   rotary,
   head_exchange,
   activation,
+  expert_rows,
   residual,
   loss,
   optimizer
 };
-inline constexpr std::size_t kRecipeParts = 8;
+inline constexpr std::size_t kRecipeParts = 9;
 std::string_view name_of(RecipePart part);
 /// One sentence.
 std::string_view meaning_of(RecipePart part);

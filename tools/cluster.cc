@@ -32,6 +32,14 @@ bool is_fabric_file(const std::string& path) {
   return document.is_mapping() && document.find("cluster") == nullptr && document.find("kind") != nullptr;
 }
 
+/// A key of a fabric: `nics`, or as a scenario has it, `cluster.fabric.nics`.
+void set_of_fabric(sim::Settings& fabric, const std::string& set) {
+  constexpr std::string_view kWithin = "cluster.fabric.";
+  scenarios::Assignment assignment = scenarios::parse_assignment(set);
+  if (assignment.key.starts_with(kWithin)) assignment.key.erase(0, kWithin.size());
+  scenarios::apply(fabric, assignment);
+}
+
 }  // namespace
 
 sim::Settings document_of(const std::string& kind, const std::string& name) {
@@ -57,7 +65,7 @@ NamedCluster read_cluster(const ClusterOptions& options, std::int64_t gpus) {
             job};
   }
   sim::Settings fabric_document = document_of("fabrics", options.what);
-  for (const std::string& set : options.sets) scenarios::apply_set(fabric_document, set);
+  for (const std::string& set : options.sets) set_of_fabric(fabric_document, set);
   const sim::Settings device_document = document_of("devices", options.device);
   calibration::DeviceProfile device = calibration::DeviceProfile::load(device_document);
   topology::FabricSpec fabric = topology::load_fabric_spec(fabric_document, device.name());

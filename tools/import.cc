@@ -4,10 +4,14 @@
 
 #include <fmt/format.h>
 
+#include <cctype>
+#include <charconv>
 #include <filesystem>
 #include <iostream>
+#include <map>
 #include <memory>
 #include <optional>
+#include <sstream>
 
 #include "scenarios/serving.h"
 #include "tools/command_options.h"
@@ -94,6 +98,53 @@ LaunchScript launch_line(const ImportOptions& options) {
   return read_launch_line(text, "arguments", given);
 }
 
+/// Names of a script's arguments by their numbers, as NAME=$4 and export NAME="${10}" have them.
+std::map<int, std::string> argument_names(const std::string& script) {
+  std::map<int, std::string> names;
+  std::istringstream lines(script);
+  const auto is_word = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; };
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t equals = line.find('=');
+    if (equals == std::string::npos || equals == 0) continue;
+    std::size_t begin = equals, at = equals + 1;
+    while (begin > 0 && is_word(line[begin - 1])) --begin;
+    if (at < line.size() && (line[at] == '"' || line[at] == '\'')) ++at;
+    if (begin == equals || at >= line.size() || line[at] != '$') continue;
+    if (line[++at] == '{') ++at;
+    int number = 0;
+    const auto [behind, error] = std::from_chars(line.data() + at, line.data() + line.size(), number);
+    const bool ends = behind == line.data() + line.size() || !is_word(*behind);
+    if (error == std::errc{} && ends && number > 0 && number < 100)
+      names.emplace(number, line.substr(begin, equals - begin));
+  }
+  return names;
+}
+
+/// Where a script needs arguments that were not given, that is the question, by the names that it gives them.
+Draft import_script(const ImportOptions& options) {
+  const std::string file = options.arguments.size() == 1 ? options.arguments[0] : "";
+  try {
+    return import_megatron(launch_line(options), options.sets);
+  } catch (const UserError& error) {
+    std::error_code none;
+    const std::string said = error.what();
+    const bool open = said.find("ARGUMENT") != std::string::npos || said.find(" ways ") != std::string::npos ||
+                      said.find("which the script does not assign") != std::string::npos;
+    if (!open || !std::filesystem::is_regular_file(file, none)) throw;
+    const std::map<int, std::string> names = argument_names(read_text(file));
+    const std::size_t given = options.script_arguments.size();
+    if (names.size() < 2 || static_cast<int>(given) >= names.rbegin()->first) throw;
+    std::string usage;
+    for (int i = 1; i <= names.rbegin()->first; ++i) {
+      const auto named = names.find(i);
+      usage += " " + (named != names.end() ? named->second : std::to_string(i));
+    }
+    throw UserError({file, 1, 1}, fmt::format("${}", given + 1),
+                    fmt::format("got {} arguments of the {} that the script reads, expected them behind the file: --{}",
+                                given, names.rbegin()->first, usage));
+  }
+}
+
 Draft draft_of_kind(const std::string& kind, const ImportOptions& options, const std::vector<std::string>& overrides) {
   const std::string& file = options.file;
   if (kind == "hf") return import_hf(file);
@@ -114,7 +165,7 @@ Draft draft_of_kind(const std::string& kind, const ImportOptions& options, const
   if (kind == "mllog") return import_mllog(file, options.sets);
   if (kind == "vllm" || kind == "sglang" || kind == "trtllm")
     return import_server(kind, options.arguments, options.gpus, options.sets);
-  return import_megatron(launch_line(options), options.sets);
+  return import_script(options);
 }
 
 /// Where a kind that was named does not fit, the one that the file's words say.

@@ -58,6 +58,7 @@ void add_files(const CLI::App& app, std::vector<Named>& files) {
   for (const CLI::Option* option : app.get_options()) {
     if (option->count() == 0 || option->get_items_expected_max() == 0) continue;
     const std::string name = option->get_name(option->get_lnames().empty());
+    if (name == "--argument") continue;  // a word of a script that is read, whatever it is
     for (const std::string& value : option->results()) {
       std::error_code failed;
       const bool there = fs::exists(value, failed);

@@ -65,6 +65,7 @@ std::vector<Case> orrery::tests::mixture_cases() {
       {"experts.fused_router", faster, "true", with({}), "false"},
       {"experts.router_fp32", faster, "false", with({}), "true"},
       {"software.unfused_permutation", slower, "true", with({}), "false"},
+      {"software.recipe.expert-rows", slower, "weighed_in_fp32", with({}), "as_they_come"},
       {"overlap.experts", faster, "true", with({"parallelism={tensor: 1, data: 16, expert: 16, sharding: none}"}),
        "false"},
       {"software.expert_layer_host", slower, "20 ms", with({}), "0 us"},

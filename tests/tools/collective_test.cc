@@ -128,3 +128,11 @@ TEST_CASE("options of a collective that make no sense") {
   }
   check_refused(tests::orrery({"collective", "ndr-rial", "--op", "all_reduce", "--gpus", "8"}), {"ndr-rail"});
 }
+
+TEST_CASE("a fabric's key is set by its own name, and by its path in a scenario") {
+  for (const std::string set : {"nics=4", "cluster.fabric.nics=4"}) {
+    INFO(set);
+    CHECK(rows_of("all_reduce", 64, {"--sizes", "1GB:1GB:2", "--set", set}) !=
+          rows_of("all_reduce", 64, {"--sizes", "1GB:1GB:2"}));
+  }
+}

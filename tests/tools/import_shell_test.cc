@@ -181,6 +181,41 @@ TEST_CASE("arguments of a script: asked for, given behind --, or stood for by a 
   CHECK(tests::orrery({"import", file, "--set", "model.seq=1024"}).out.find("seq: 1024") != std::string::npos);
 }
 
+TEST_CASE("what a script needs and was not given is asked for by the names that it gives its arguments") {
+  const Folder folder;
+  const std::string flags = kTraining.substr(0, kTraining.find("--seq-length")) + "--seq-length $SEQ " +
+                            kTraining.substr(kTraining.find("--vocab-size"));
+  const std::string file = folder.write("run.sh", "SEQ=$1\nexport OUT=\"${3}\"\n" + flags + "\n");
+  check_refused(tests::orrery({"import", "megatron", file}), {"run.sh", "$1", "0 arguments of the 3", "-- SEQ 2 OUT"});
+  // A word of the script is no file of ours, even where it is the folder that the scenario is written to.
+  const std::string out = file + ".yaml";
+  CHECK(tests::orrery({"import", "megatron", file, "--out", out, "--", "2048", "./", file.substr(0, file.rfind('/'))})
+            .status == 0);
+}
+
+TEST_CASE("patterns of a launch: hybrids by letters, experts in the last of every so many layers, one expert alone") {
+  const std::string mixture = " --num-experts 8 --moe-router-topk 2 --sequence-parallel ";
+  const std::string layers = kTraining.substr(kTraining.find("--num-layers") + 13);
+  const std::int64_t count = std::stoll(layers);
+  const std::string half = std::to_string(count / 2);
+  CHECK(value(draft_of(kTraining + mixture + "--moe-layer-freq '([0,1]*" + half + ")'"), "model.moe_every") == "2");
+  const tools::Draft dense = draft_of(kTraining + " --num-experts 1 --moe-router-topk 1");
+  CHECK(value(dense, "model.kind") == "gpt");
+  CHECK(said(dense, "--num-experts"));
+  const tools::Draft hybrid = draft_of(
+      "torchrun --nproc_per_node 8 pretrain_mamba.py --hybrid-layer-pattern 'M-M*-|M-/*-' --hidden-size 4096 "
+      "--num-attention-heads 32 --group-query-attention --num-query-groups 8 --ffn-hidden-size 21504 --squared-relu "
+      "--mamba-num-heads 128 --seq-length 4096 --micro-batch-size 1 --global-batch-size 8 --bf16 --normalization "
+      "rmsnorm --tokenizer-type HuggingFaceTokenizer --tokenizer-model nobody/knows");
+  CHECK(value(hybrid, "model.blocks") == "M F M A F M F");
+  CHECK(value(hybrid, "model.mtp_block") == "A+F");
+  CHECK(value(hybrid, "model.kv_heads") == "8");
+  CHECK(value(hybrid, "model.mixers.M.heads") == "128");
+  CHECK(value(hybrid, "model.ffn_hidden") == "21504");
+  CHECK(value(hybrid, "model.norm") == "rms_norm");
+  CHECK(hybrid.ignored().at(0).find("model.vocab: 128256 stands in") != std::string::npos);
+}
+
 TEST_CASE("of several trainings one is taken and the others named; a launcher around it says the nodes") {
   const std::string model = kTraining.substr(kTraining.find("pretrain_gpt.py"));
   const tools::Draft two = draft_of("for TP in 1 2; do\ntorchrun --nnodes 4 --nproc_per_node 8 " + model +

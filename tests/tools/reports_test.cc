@@ -66,7 +66,7 @@ TEST_CASE("offload of 33 billion parameters needs 750 to 800 GB of pinned host m
   CHECK(report(1000).memory.fits);
 }
 
-TEST_CASE("a mixture under TorchTitan's operation-wise recomputation takes what was measured") {
+TEST_CASE("a mixture under TorchTitan without a compiler takes the memory and the time that were measured") {
   const Folder folder;
   const std::string file = folder.write(
       "t.toml",
@@ -78,6 +78,7 @@ TEST_CASE("a mixture under TorchTitan's operation-wise recomputation takes what 
       workloads::simulate_step(scenarios::load_scenario(tools::import_torchtitan(file, 8).document()).job);
   CHECK(report.memory.peak_bytes / 1e9 == Approx(78.7).epsilon(0.15));
   CHECK(report.memory.fits);
+  CHECK(report.rates.tokens_per_s_per_gpu == Approx(11636).epsilon(0.25));
 }
 
 TEST_CASE("an all-reduce over 72 GPUs of a rack is reduced in its switches") {
@@ -156,6 +157,9 @@ TEST_CASE("a launch of fewer GPUs than its layout needs is taken at what it need
   };
   const std::string hybrid = "torchrun pretrain_mamba.py --hidden-size 4096 --hybrid-layer-pattern M-M*-";
   CHECK(refusal(hybrid).find("--num-attention-heads: is not given") != std::string::npos);
+  const std::string unknown =
+      "torchrun pretrain_mamba.py --hidden-size 4096 --num-attention-heads 32 --hybrid-layer-pattern M-MX-";
+  CHECK(refusal(unknown).find("got the letter X") != std::string::npos);
   CHECK(refusal("python tools/convert.py --target x").find("no training of Megatron-LM's is started") !=
         std::string::npos);
 }

@@ -6,7 +6,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cctype>
 #include <vector>
 
 #include "sim/printable.h"
@@ -124,24 +123,6 @@ Letters letters_of(const Model& model) {
   if (mamba != nullptr)
     out.mamba = {mamba->state.heads, mamba->state.value_dim, mamba->state.key_dim, mamba->state.key_heads};
   return out;
-}
-
-std::optional<std::pair<std::string, std::int64_t>> vocabulary_of(const std::string& type, std::string files) {
-  static const std::vector<std::pair<std::string, std::int64_t>> kSizes{
-      {"qwen3", 151936},       {"qwen2.5-0.5b", 151936}, {"qwen2.5-1.5b", 151936}, {"qwen2.5-3b", 151936},
-      {"qwen2.5", 152064},     {"qwen2p5", 152064},      {"qwen_2p5_3b", 151936},  {"qwen_2p5", 152064},
-      {"qwen2", 152064},       {"llama-4", 202048},      {"llama4", 202048},       {"llama-3", 128256},
-      {"llama3", 128256},      {"llama-2", 32000},       {"llama2", 32000},        {"mixtral", 32000},
-      {"mistral-7b", 32000},   {"mistral", 32000},       {"deepseek-v2", 102400},  {"deepseek_v2", 102400},
-      {"deepseek-v3", 129280}, {"deepseek_v3", 129280},  {"deepseek-r1", 129280},  {"nemotron-mini", 256000},
-      {"gpt-oss", 201088},     {"kimi-k2", 163840},      {"glm-4.5", 151552}};
-  std::transform(files.begin(), files.end(), files.begin(), [](unsigned char c) { return std::tolower(c); });
-  for (const auto& [name, size] : kSizes) {
-    if (files.find(name) != std::string::npos) return std::pair(name, size);
-  }
-  if (type == "Llama2Tokenizer") return std::pair(type, std::int64_t{32000});
-  if (type == "Llama3Tokenizer" || type == "TikTokenizer") return std::pair(type, std::int64_t{128256});
-  return std::nullopt;
 }
 
 }  // namespace orrery::tools

@@ -27,7 +27,4 @@ struct Letters {
 };
 Letters letters_of(const workloads::Model& model);
 
-/// The size of a tokenizer's vocabulary as its models pad it (their config.json), by a family's name in a path.
-std::optional<std::pair<std::string, std::int64_t>> vocabulary_of(const std::string& type, std::string files);
-
 }  // namespace orrery::tools

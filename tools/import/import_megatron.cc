@@ -18,6 +18,7 @@
 #include "tools/import/hybrid_letters.h"
 #include "tools/import/import.h"
 #include "tools/import/known_optimizers.h"
+#include "tools/import/known_vocabularies.h"
 #include "tools/import/launch_ways.h"
 #include "tools/import/megatron_flags.h"
 #include "workloads/schedules/schedule.h"
@@ -103,9 +104,8 @@ class Launch {
     const std::optional<std::int64_t> given = count(name);
     if (given) return *given;
     // What says layers by another name is a model of another family.
-    if (const char* other = "encoder-num-layers"; find(other) != nullptr)
-      refuse(other,
-             "got an encoder beside a decoder, expected a decoder of attention and MLPs or experts, with --num-layers");
+    for (const char* flag : {"encoder-num-layers", "decoder-seq-length"})
+      if (find(flag) != nullptr) refuse(flag, "got an encoder beside a decoder, expected a decoder alone");
     const bool some = std::any_of(line_.options.begin(), line_.options.end(), [](const LaunchOption& each) {
       return each.name == "hidden-size" || each.name == "seq-length" || each.name == "micro-batch-size";
     });
@@ -201,22 +201,9 @@ class Launch {
     const auto found = sets_.find(key->second);
     return found != sets_.end() ? std::optional<std::string>(found->second) : std::nullopt;
   }
-  /// What is not known, and how to say it.
   static std::string not_known(const std::string& flag, const std::string& text) {
-    std::string how;
-    for (std::size_t at = text.find('$'); at != std::string::npos; at = text.find('$', at + 1)) {
-      std::size_t begin = at + 1 + (text.compare(at, 2, "${") == 0 ? 1 : 0), end = begin;
-      while (end < text.size() && (std::isalnum(static_cast<unsigned char>(text[end])) != 0 || text[end] == '_')) ++end;
-      const std::string name = text.substr(begin, end - begin);
-      if (name.empty()) continue;
-      const bool argument = std::isdigit(static_cast<unsigned char>(name[0])) != 0;
-      how += (how.empty() ? "" : " ") +
-             (argument ? "-- ARGUMENT... behind the file for $" + name : fmt::format("--env {}=VALUE", name));
-    }
-    if (const auto key = keys().find(flag); key != keys().end())
-      how += fmt::format("{}--set {}=VALUE", how.empty() ? "" : ", or ", key->second);
-    return fmt::format("got {}, which the script does not assign, expected its value: {}", text,
-                       how.empty() ? "written in the script" : how);
+    const auto key = keys().find(flag);
+    return how_to_give(text, key != keys().end() ? key->second : "");
   }
 
   const LaunchLine& line_;
@@ -244,10 +231,9 @@ void take_vocabulary(Launch& launch, Draft& draft) {
                     fmt::format("{}, that of {}; --set model.vocab=N for another", known->second, known->first));
       return;
     }
-    launch.refuse("tokenizer-type",
-                  fmt::format("got {}, which says no size of the vocabulary, expected --vocab-size, or "
-                              "--set model.vocab=N",
-                              tokenizer->text()));
+    draft.set("model.vocab", kUnknownVocabulary, tokenizer->place());
+    return draft.first(fmt::format("model.vocab: {} stands in: {} says no size of the vocabulary; --set model.vocab=N",
+                                   kUnknownVocabulary, tokenizer->text()));
   }
   draft.set("model.vocab", std::int64_t{50257});
   draft.assumed("model.vocab", "50257, that of GPT2BPETokenizer");
@@ -303,21 +289,28 @@ void take_pattern(Launch& launch, Draft& draft, std::int64_t count) {
   }
   constexpr std::size_t kMostLayers = 100'000;
   const std::optional<std::vector<bool>> layers = layers_of(text, kMostLayers);
-  if (!layers || !std::is_sorted(layers->begin(), layers->end()) || !layers->back())
+  const std::optional<ExpertLayers> found = layers ? expert_layers(*layers) : std::nullopt;
+  if (!found)
     launch.refuse("moe-layer-freq", fmt::format("got {}, expected a number, or dense layers ahead of the others as in "
-                                                "([0]*3+[1]*58)",
+                                                "([0]*3+[1]*58), or experts in the last of every so many: ([0,1]*24)",
                                                 text));
   if (static_cast<std::int64_t>(layers->size()) != count)
     launch.refuse("moe-layer-freq",
                   fmt::format("got {}, of {} layers, expected the {} of --num-layers", text, layers->size(), count));
-  const auto dense = std::count(layers->begin(), layers->end(), false);
-  if (dense > 0) draft.set("model.dense_layers", static_cast<std::int64_t>(dense), pattern->place());
+  if (found->dense > 0) draft.set("model.dense_layers", found->dense, pattern->place());
+  if (found->every > 1) draft.set("model.moe_every", found->every, pattern->place());
+}
+
+/// One expert alone is an MLP: Megatron-DeepSpeed's default of --num-experts.
+bool has_experts(Launch& launch) {
+  return launch.find("num-experts") != nullptr && launch.count("num-experts").value_or(1) > 1;
 }
 
 /// `hidden`, `gated`: of the model.
 void take_mixture(Launch& launch, Draft& draft, std::int64_t hidden, bool gated) {
   const std::optional<std::int64_t> experts = launch.count("num-experts");
   if (!experts) return;
+  if (*experts == 1) return draft.ignored("--num-experts", "1 is an MLP, as a dense model has");
   draft.set("model.experts", *experts, launch.place("num-experts"));
   draft.set("model.top_k", launch.count("moe-router-topk").value_or(2), launch.place("moe-router-topk"));
   if (const auto groups = launch.count("moe-router-num-groups")) {
@@ -347,6 +340,8 @@ void take_mixture(Launch& launch, Draft& draft, std::int64_t hidden, bool gated)
   const std::optional<Settings> backend = launch.value("moe-flex-dispatcher-backend");
   if (dispatcher == "flex") dispatcher = backend ? backend->as_choice({"deepep", "hybridep"}) : "deepep";
   draft.set("experts.dispatcher", dispatcher);
+  if (const auto limit = launch.value("activation-func-clamp-value"))
+    draft.set("model.activation_clamp", fmt::format("{:g}", limit->as_number(0, 1e6)), limit->place());
   draft.set("experts.grouped_gemm", launch.flag("moe-grouped-gemm"));
   draft.set("experts.fused_permutation", launch.flag("moe-permute-fusion"));
   draft.set("experts.fused_router", launch.flag("moe-router-fusion"));
@@ -373,12 +368,15 @@ void take_hybrid(Launch& launch, Draft& draft, std::int64_t hidden) {
     size("mamba-state-dim", sizes.state);
     size("mamba-num-groups", sizes.groups);
     launch.stand_for("num-layers", std::max<std::int64_t>(1, layers_of_letters(pattern->text())));
+    if (has_experts(launch) && pattern->text().find('E') == std::string::npos)
+      launch.refuse("num-experts",
+                    "got experts beside a pattern without E, which Megatron-LM's own layers do not have");
     put_letters(draft, *pattern, sizes, hidden);
   }
 }
 
 void take_model(Launch& launch, Draft& draft) {
-  draft.set("model.kind", std::string(launch.find("num-experts") != nullptr ? "moe" : "gpt"));
+  draft.set("model.kind", std::string(has_experts(launch) ? "moe" : "gpt"));
   const bool letters =
       launch.find("hybrid-layer-pattern") != nullptr || launch.find("hybrid-override-pattern") != nullptr;
   if (!letters) draft.set("model.layers", launch.need("num-layers"), launch.place("num-layers"));
@@ -387,7 +385,8 @@ void take_model(Launch& launch, Draft& draft) {
   if (letters) draft.set("model.layers", launch.need("num-layers"), launch.place("num-layers"));
   draft.set("model.hidden", hidden, launch.place("hidden-size"));
   take_attention(launch, draft);
-  const bool gated = launch.flag("swiglu");
+  const bool quick = launch.flag("quick-geglu"), gated = launch.flag("swiglu") || quick;
+  if (quick) draft.set("model.activation", std::string("gelu"));
   draft.set("model.gated_mlp", gated);
   if (launch.flag("squared-relu")) draft.set("model.activation", std::string("squared_relu"));
   if (launch.flag("qk-layernorm")) draft.set("model.qk_norm", true);
@@ -400,7 +399,11 @@ void take_model(Launch& launch, Draft& draft) {
 
   std::string positions = "learned_absolute";
   if (const std::optional<Settings> type = launch.value("position-embedding-type"))
-    positions = type->as_choice({"learned_absolute", "rope", "none", "alibi"});
+    positions = type->as_choice({"learned_absolute", "rope", "mrope", "none", "alibi"});
+  if (positions == "mrope") {
+    draft.ignored("--position-embedding-type mrope", "rotary by three positions of a token: the same work");
+    positions = "rope";
+  }
   const bool rotary = launch.flag("use-rotary-position-embeddings");
   if (rotary && (positions == "none" || positions == "alibi"))
     launch.refuse("use-rotary-position-embeddings",
@@ -409,7 +412,8 @@ void take_model(Launch& launch, Draft& draft) {
                                            : positions == "learned_absolute" ? "learned"
                                                                              : positions));
   const std::optional<Settings> norm = launch.value("normalization");
-  const bool rms = norm && norm->as_choice({"LayerNorm", "RMSNorm"}) == "RMSNorm";
+  const std::string kind = norm ? norm->as_choice({"LayerNorm", "RMSNorm", "layernorm", "rmsnorm"}) : "";
+  const bool rms = kind == "RMSNorm" || kind == "rmsnorm";
   draft.set("model.norm", std::string(rms ? "rms_norm" : "layer_norm"));
   const bool without = launch.flag("disable-bias-linear"), qkv = launch.flag("add-qkv-bias");
   draft.set("model.biases", std::string(!without ? "all" : qkv ? "qkv" : "none"));
@@ -481,7 +485,7 @@ void take_layout(Launch& launch, Draft& draft) {
   const std::int64_t context = launch.count("context-parallel-size").value_or(1);
   const auto expert = launch.count("expert-model-parallel-size");
   const auto expert_tensor = launch.count("expert-tensor-parallel-size");
-  if (launch.find("num-experts") != nullptr) {
+  if (has_experts(launch)) {
     draft.set("parallelism.expert", expert.value_or(1), launch.place("expert-model-parallel-size"));
     draft.set("parallelism.expert_tensor", expert_tensor.value_or(tensor), launch.place("expert-tensor-parallel-size"));
   } else if (expert && *expert > 1) {
@@ -511,7 +515,7 @@ void take_layout(Launch& launch, Draft& draft) {
     gpus = tensor * stages * context;
     draft.assumed("cluster.gpus", fmt::format("{}, one replica: the launch line names no number of nodes", *gpus));
   }
-  const bool mixture = launch.find("num-experts") != nullptr && expert.value_or(1) <= kMostRanks;
+  const bool mixture = has_experts(launch) && expert.value_or(1) <= kMostRanks;
   const std::int64_t replica = tensor * stages * context,
                      of_experts = mixture ? stages * expert.value_or(1) * expert_tensor.value_or(tensor) : 1;
   const std::int64_t least = replica <= kMostRanks && of_experts <= kMostRanks ? std::lcm(replica, of_experts) : 0;
@@ -612,6 +616,9 @@ void take_work(Launch& launch, Draft& draft) {
     take_recomputed_modules(modules, "--recompute-modules", draft);
   } else {
     draft.set("recompute", recompute);
+    if (some && *some > 1)
+      draft.ignored(fmt::format("--recompute-num-layers {}", *some),
+                    "the input of every layer is kept, not of one in so many");
   }
 
   const std::optional<Settings> backend = launch.value("attention-backend");
@@ -646,29 +653,15 @@ void take_work(Launch& launch, Draft& draft) {
 
 /// The oldest generation of those that ship that knows all of the line's flags: those that each release has first
 /// (NVIDIA/Megatron-LM core_v0.11.0 to core_v0.16.0, megatron/training/arguments.py and transformer_config.py).
-void take_software(const Launch& launch, Draft& draft) {
-  struct Since {
-    const char *flag, *software;
-  };
-  static constexpr std::array kSince{Since{"fine-grained-activation-offloading", "megatron-core-0.16"},
-                                     Since{"fp4-format", "megatron-core-0.16"},  // 0.15, which does not ship
-                                     Since{"overlap-moe-expert-parallel-comm", "megatron-core-0.14"},
-                                     Since{"use-megatron-fsdp", "megatron-core-0.14"},
-                                     Since{"moe-deepep-num-sms", "megatron-core-0.13"},
-                                     Since{"pipeline-model-parallel-layout", "megatron-core-0.13"},
-                                     Since{"recompute-modules", "megatron-core-0.12"},
-                                     Since{"cross-entropy-fusion-impl", "megatron-core-0.12"},
-                                     Since{"fp8-recipe", "megatron-core-0.12"},
-                                     Since{"moe-enable-deepep", "megatron-core-0.12"},
-                                     Since{"optimizer-cpu-offload", "megatron-core-0.12"},
-                                     Since{"moe-permute-fusion", "megatron-core-0.11"}};
-  for (const Since& since : kSince) {
-    if (!launch.has(since.flag)) continue;
-    draft.set("software", std::string(since.software), launch.place(since.flag));
-    return draft.assumed("software", fmt::format("{}, for --{}; --set software=NAME for another generation",
-                                                 since.software, since.flag));
-  }
-  draft.assumed("software", fmt::format("{}; --set software=NAME for another generation", scenarios::kDefaultSoftware));
+void take_software(Launch& launch, Draft& draft) {
+  const auto& flags = software_since();
+  const auto since = std::find_if(flags.begin(), flags.end(), [&](const auto& each) { return launch.has(each.first); });
+  const bool known = since != flags.end();
+  if (known) draft.set("software", std::string(since->second), launch.place(since->first));
+  draft.assumed("software", fmt::format("{}{}; --set software=NAME for another generation",
+                                        known ? since->second : std::string(scenarios::kDefaultSoftware).c_str(),
+                                        known ? fmt::format(", for --{}", since->first) : ""));
+  if (launch.flag("cross-entropy-loss-fusion")) draft.apply("software.recipe.loss=fused");
 }
 
 void remark_on_the_rest(const Launch& launch, Draft& draft) {

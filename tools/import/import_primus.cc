@@ -1,15 +1,18 @@
 // `orrery import primus`: an experiment of AMD's Primus (YAML): the name of a model's file and Megatron-LM's arguments
-// with underscores in place of dashes, over which the environment may be laid ("${PRIMUS_TP:8}"). Left out: experiments
-// of its other frameworks, and what the model's own file changes beside sizes.
+// with underscores in place of dashes, over which the environment may be laid ("${PRIMUS_TP:8}"). A model that does not
+// ship is read from its file in the tree around the experiment (primus/configs/models/megatron), with those that it
+// extends. Left out: experiments of its other frameworks.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <filesystem>
 
 #include "scenarios/scenario.h"
 #include "sim/error.h"
 #include "tools/import/import.h"
 #include "tools/import/known_recipes.h"
+#include "tools/import/megatron_flags.h"
 
 namespace orrery::tools {
 
@@ -17,29 +20,98 @@ using sim::Settings;
 
 namespace {
 
-/// "${NAME:default}" as its default, which is remarked on.
+/// Each "${NAME:default}" as its default, which is remarked on.
 std::string with_defaults(const Settings& value, std::vector<std::string>& defaults) {
   const std::string& text = value.text();
-  if (!text.starts_with("${") || !text.ends_with("}")) return text;
-  const std::size_t colon = text.find(':');
-  if (colon == std::string::npos) return text;
-  defaults.push_back(text);
-  return text.substr(colon + 1, text.size() - colon - 2);
+  std::string out;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = text.compare(at, 2, "${") == 0 ? text.find('}', at) : std::string::npos;
+    const std::size_t colon = end != std::string::npos ? text.find(':', at) : std::string::npos;
+    if (colon == std::string::npos || colon > end) {
+      out += text[at++];
+      continue;
+    }
+    defaults.push_back(text.substr(at, end + 1 - at));
+    out += text.substr(colon + 1, end - colon - 1);
+    at = end + 1;
+  }
+  return out;
+}
+
+/// Of Python's arguments: numbers that stand for a flag, counts that stand for none, and what a flag says the other
+/// way.
+bool says_nothing(const std::string& name, const std::string& text) {
+  return text == "null" || text == "None" || text == "false" || text == "False" || text.empty() ||
+         (text == "0" && (name == "recompute-num-layers" || name == "sequence-parallel"));
 }
 
 void add_option(LaunchLine& line, std::string name, const Settings& value, std::vector<std::string>& defaults) {
   std::replace(name.begin(), name.end(), '_', '-');
+  std::erase_if(line.options, [&](const LaunchOption& each) { return each.name == name; });
+  if (name == "add-bias-linear") {
+    std::erase_if(line.options, [](const LaunchOption& each) { return each.name == "disable-bias-linear"; });
+    if (value.is_scalar() && value.text() == "false")
+      line.options.push_back({"disable-bias-linear", {}, value.place()});
+    return;
+  }
   LaunchOption option{std::move(name), {}, value.place()};
   if (value.is_sequence()) {
     for (const Settings& item : value.items()) option.values.push_back(item.is_scalar() ? item.text() : "");
   } else if (value.is_scalar()) {
     const std::string text = with_defaults(value, defaults);
-    if (value.is_null() || text == "null" || text == "false" || text.empty()) return;
-    if (text != "true") option.values.push_back(text);
+    if (value.is_null() || says_nothing(option.name, text)) return;
+    const bool flag = text == "true" || text == "True" || (text == "1" && option.name == "sequence-parallel");
+    if (!flag) option.values.push_back(text);
   } else {
     return;
   }
   line.options.push_back(std::move(option));
+}
+
+/// Options of a model's file, those that it extends first. Of these many arguments the ones that a step hangs on.
+void add_model_file(const std::filesystem::path& file, int depth, LaunchLine& line,
+                    std::vector<std::string>& defaults) {
+  constexpr int kDeepest = 8;
+  const Settings document = scenarios::read_yaml(file.string());
+  if (!document.is_mapping()) return;
+  if (depth > kDeepest) document.fail("extends files deeper than 8");
+  for (const char* key : {"extends", "bases", "includes"}) {
+    const Settings* others = document.find(key);
+    if (others == nullptr || !others->is_sequence()) continue;
+    for (const Settings& other : others->items()) {
+      std::error_code none;
+      const std::filesystem::path base = file.parent_path() / other.text();
+      if (!std::filesystem::is_regular_file(base, none)) other.fail("is not there, expected a file beside this one");
+      add_model_file(base, depth + 1, line, defaults);
+    }
+  }
+  for (const auto& [name, value] : document.members()) {
+    std::string flag = name;
+    std::replace(flag.begin(), flag.end(), '_', '-');
+    if (taken_flags().contains(flag) || flag == "add-bias-linear") add_option(line, name, value, defaults);
+  }
+}
+
+/// The file of a model that an experiment names, in the folders around it.
+std::filesystem::path model_file(const std::string& experiment, const std::string& model) {
+  std::error_code none;
+  std::filesystem::path folder = std::filesystem::absolute(experiment, none).parent_path();
+  for (int up = 0; up < 8 && folder.has_relative_path(); ++up, folder = folder.parent_path()) {
+    const std::filesystem::path there = folder / "primus/configs/models/megatron" / model;
+    if (!model.empty() && std::filesystem::is_regular_file(there, none)) return there;
+  }
+  return {};
+}
+
+/// AMD's devices as folders of its examples name them.
+std::string device_of(const std::string& file) {
+  for (const char* device : {"MI300X", "MI325X", "MI350X", "MI355X"}) {
+    if (file.find(device) == std::string::npos) continue;
+    std::string name = device;
+    std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
+    return name;
+  }
+  return "";
 }
 
 }  // namespace
@@ -56,28 +128,31 @@ Draft import_primus(const std::string& file, std::int64_t gpus, const std::vecto
         .fail(fmt::format("got {}, expected megatron: Primus's other frameworks are not imported", framework));
   const Settings* named = trainer->find("model");
   const std::string written = named != nullptr && named->is_scalar() ? named->text() : "";
-  std::string stem = std::filesystem::path(written).stem().string();
-  if (written.starts_with("${")) stem = std::filesystem::path(written.substr(written.rfind(':') + 1)).stem().string();
-  const std::string model = model_of_recipe(stem);
   LaunchLine line;
   line.place = {file, 1, 1};
   std::vector<std::string> defaults, other;
+  const std::string meant = named != nullptr && named->is_scalar() ? with_defaults(*named, defaults) : "";
+  const std::string model = model_of_recipe(std::filesystem::path(meant).stem().string());
+  const std::filesystem::path own = model.empty() ? model_file(file, meant) : std::filesystem::path();
+  if (!own.empty()) add_model_file(own, 0, line, defaults);
   if (const Settings* overrides = trainer->find("overrides"); overrides != nullptr && overrides->is_mapping()) {
     for (const auto& [name, value] : overrides->members()) add_option(line, name, value, defaults);
   }
   line.options.push_back({"world-size", {std::to_string(gpus)}, {file, 1, 1}});
   Draft draft = import_megatron_over(line, model, sets);
-  if (model.empty() && !draft.has("model.layers"))
+  if (!own.empty()) draft.assumed("model", fmt::format("{} and the files that it extends", own.filename().string()));
+  if (model.empty() && !draft.has("model.layers") && !draft.has("model.blocks"))
     throw sim::UserError({file, 1, 1}, "model",
                          fmt::format("got {}, which does not ship, expected --set model=NAME", written));
   draft.forget("cluster.device");
   draft.forget("software");
-  draft.set("cluster.device", std::string("mi300x"));
+  const std::string device = device_of(file);
+  draft.set("cluster.device", device.empty() ? std::string("mi300x") : device);
   if (gpus > 8) draft.set("cluster.fabric", std::string("amd-400g-rail"));
   draft.set("software", std::string("primus-2026"));
-  draft.assumed(
-      "cluster",
-      fmt::format("{} MI300X on amd-400g-rail; --gpus N, --set cluster.device=NAME for another machine", gpus));
+  draft.assumed("cluster",
+                fmt::format("{} {} on amd-400g-rail; --gpus N, --set cluster.device=NAME for another machine", gpus,
+                            device.empty() ? "MI300X" : device + ", by the file's path,"));
   draft.assumed("software", "primus-2026; --set software=NAME for another generation");
   if (!defaults.empty())
     draft.assumed("variables of the environment", fmt::format("their defaults: {}", fmt::join(defaults, ", ")));

@@ -162,14 +162,11 @@ void take_work(Sections& config, Draft& draft) {
     compiled = compiled && std::any_of(parts->items().begin(), parts->items().end(),
                                        [](const Settings& each) { return each.is_scalar() && each.text() == "model"; });
   }
-  draft.set("software", std::string("torchtitan-2025.06"));
-  if (!compiled) {
-    draft.apply("software={inherits: torchtitan-2025.06, without: [compiled-blocks]}");
-    draft.first(
-        "compile: the model is not: what the compiler keeps and adds up is taken back, but kernels are not as many as "
-        "without it, so that the real step is slower");
-  }
-  draft.assumed("software", "torchtitan-2025.06; --set software=NAME for another release");
+  const std::string software = compiled ? "torchtitan-2025.06" : "torchtitan-2025.08-eager";
+  draft.set("software", software);
+  if (!compiled)
+    draft.first("compile: the model is not, so that its blocks run operation by operation (feature eager-blocks)");
+  draft.assumed("software", software + "; --set software=NAME for another release");
   take_optimizer(config.word({"optimizer.name"}, "AdamW"), draft);
 }
 

@@ -50,6 +50,22 @@ std::string how_to_say(const ShellDecision& decision) {
   return ways.empty() ? "the branch that is meant alone in the file" : fmt::format("{}", fmt::join(ways, " and "));
 }
 
+std::string how_to_give(const std::string& text, const std::string& key) {
+  std::string how;
+  for (std::size_t at = text.find('$'); at != std::string::npos; at = text.find('$', at + 1)) {
+    std::size_t begin = at + 1 + (text.compare(at, 2, "${") == 0 ? 1 : 0), end = begin;
+    while (end < text.size() && (std::isalnum(static_cast<unsigned char>(text[end])) != 0 || text[end] == '_')) ++end;
+    const std::string name = text.substr(begin, end - begin);
+    if (name.empty()) continue;
+    const bool argument = std::isdigit(static_cast<unsigned char>(name[0])) != 0;
+    how += (how.empty() ? "" : " ") +
+           (argument ? "-- ARGUMENT... behind the file for $" + name : fmt::format("--env {}=VALUE", name));
+  }
+  if (!key.empty()) how += fmt::format("{}--set {}=VALUE", how.empty() ? "" : ", or ", key);
+  return fmt::format("got {}, which the script does not assign, expected its value: {}", text,
+                     how.empty() ? "written in the script" : how);
+}
+
 bool as_usual(const LaunchLine& line) {
   return std::all_of(line.decisions.begin(), line.decisions.end(),
                      [](const ShellDecision& each) { return !each.usual || *each.usual == each.holds; });

@@ -13,6 +13,8 @@ const ShellDecision* parting(const LaunchLine& a, const LaunchLine& b);
 std::string difference(const std::string& a, const std::string& b);
 /// The options that decide a condition.
 std::string how_to_say(const ShellDecision& decision);
+/// What of a word is not known, and the options that say it; `key`: of the scenario, empty where it has none.
+std::string how_to_give(const std::string& text, const std::string& key);
 /// Whether a way takes every condition as it is where nobody sets what the script does not.
 bool as_usual(const LaunchLine& line);
 

@@ -110,6 +110,15 @@ const std::set<std::string>& taken_flags() {
                               "sequence-parallel",
                               "squared-relu",
                               "swiglu",
+                              "quick-geglu",
+                              "cross-entropy-loss-fusion",
+                              "activation-func-clamp-value",
+                              "mamba-head-dim",
+                              "mamba-num-heads",
+                              "mamba-num-groups",
+                              "mamba-state-dim",
+                              "hybrid-layer-pattern",
+                              "hybrid-override-pattern",
                               "tensor-model-parallel-size",
                               "tokenizer-type",
                               "tp-comm-overlap",
@@ -214,7 +223,7 @@ const std::vector<std::pair<std::string, std::vector<std::string>>>& skipped_fla
         "decoupled-lr",
         "use-checkpoint-args"}},
       {"dropout's kernels count whatever its probability", {"attention-dropout", "hidden-dropout"}},
-      {"every activation function costs the same here", {"openai-gelu", "quick-geglu"}},
+      {"every activation function costs the same here", {"openai-gelu"}},
       {"of the launcher and its processes",
        {"node-rank",
         "master-addr",
@@ -254,7 +263,6 @@ const std::vector<std::pair<std::string, std::vector<std::string>>>& skipped_fla
         "no-bias-dropout-fusion",
         "no-rope-fusion",
         "no-gradient-accumulation-fusion",
-        "cross-entropy-loss-fusion",
         "cross-entropy-fusion-impl",
         "no-async-tensor-model-parallel-allreduce",
         "manual-gc",
@@ -333,6 +341,38 @@ std::optional<std::vector<bool>> layers_of(const std::string& pattern, std::size
     if (at == text.size()) return layers;
     if (text[at] != '+') return std::nullopt;
   }
+}
+
+const std::vector<std::pair<const char*, const char*>>& software_since() {
+  static const std::vector<std::pair<const char*, const char*>> kSince{
+      {"fine-grained-activation-offloading", "megatron-core-0.16"},
+      {"fp4-format", "megatron-core-0.16"},  // 0.15, which does not ship
+      {"overlap-moe-expert-parallel-comm", "megatron-core-0.14"},
+      {"use-megatron-fsdp", "megatron-core-0.14"},
+      {"moe-deepep-num-sms", "megatron-core-0.13"},
+      {"pipeline-model-parallel-layout", "megatron-core-0.13"},
+      {"recompute-modules", "megatron-core-0.12"},
+      {"cross-entropy-fusion-impl", "megatron-core-0.12"},
+      {"fp8-recipe", "megatron-core-0.12"},
+      {"moe-enable-deepep", "megatron-core-0.12"},
+      {"optimizer-cpu-offload", "megatron-core-0.12"},
+      {"moe-permute-fusion", "megatron-core-0.11"}};
+  return kSince;
+}
+
+std::optional<ExpertLayers> expert_layers(const std::vector<bool>& layers) {
+  const auto first = std::find(layers.begin(), layers.end(), true);
+  if (first == layers.end()) return std::nullopt;
+  constexpr std::size_t kLongest = 64;
+  const std::size_t ahead = static_cast<std::size_t>(first - layers.begin());
+  for (std::size_t every = 1; every <= std::min(ahead + 1, kLongest); ++every) {
+    const std::size_t dense = ahead + 1 - every;
+    bool holds = true;
+    for (std::size_t i = 0; i < layers.size() && holds; ++i)
+      holds = layers[i] == (i >= dense && (i - dense) % every == every - 1);
+    if (holds) return ExpertLayers{static_cast<std::int64_t>(dense), static_cast<std::int64_t>(every)};
+  }
+  return std::nullopt;
 }
 
 }  // namespace orrery::tools

@@ -15,10 +15,17 @@ namespace orrery::tools {
 const std::set<std::string>& taken_flags();
 /// Reason -> flags that change no answer of a scenario.
 const std::vector<std::pair<std::string, std::vector<std::string>>>& skipped_flags();
+/// Flags that tell the oldest release that has them, the newest first.
+const std::vector<std::pair<const char*, const char*>>& software_since();
 
 /// The layers of a pattern as Python reads it, ([0]*3+[1]*58) or [0, 1, 1]: lists of 0 and 1, repeated and joined.
 /// Nothing where it is anything else, or has more than `most` layers.
 std::optional<std::vector<bool>> layers_of(const std::string& pattern, std::size_t most);
+/// Dense layers, behind which the last of every so many has experts; nothing where layers follow no such rule.
+struct ExpertLayers {
+  std::int64_t dense = 0, every = 1;
+};
+std::optional<ExpertLayers> expert_layers(const std::vector<bool>& layers);
 
 class Draft;
 /// Sets `recompute` to the selective kind of these modules, by Megatron-Core's names (megatron/core/transformer/

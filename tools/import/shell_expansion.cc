@@ -12,9 +12,9 @@ namespace orrery::tools {
 namespace {
 
 using Known = ShellChar::Known;
-constexpr std::size_t kLongestWord = 65536;       // characters; variables of variables grow fast
-constexpr std::size_t kMostCharacters = 4 << 20;  // made in all
-constexpr std::size_t kMostItems = 4096;          // of an array
+constexpr std::size_t kLongestWord = 65536;        // characters; variables of variables grow fast
+constexpr std::size_t kMostCharacters = 32 << 20;  // made in all
+constexpr std::size_t kMostItems = 4096;           // of an array
 
 bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 

@@ -285,7 +285,9 @@ void ExpertHalf::activation(double elements, bool fused) {
     w_.backward("both limits of the clamp", Streaming::copy, elements, 3);
     w_.backward("compare with limits of the clamp", Streaming::strided, 3 * elements, e_ + 1);
   }
-  w_.backward(name_backward, Streaming::gelu_backward, elements, (1 + 2 * gates) * e_ + gates * cast);
+  const calibration::RecipeSizes sizes = activation_sizes(elements, cast);
+  const calibration::Recipe& recipe = w_.style().recipes.of(sizes.part());
+  w_.run_lines(recipe, sizes, Direction::backward, {{"activation backward", name_backward}});
   // Routed experts alone: a kernel that casts for the product behind it is that of a shared one.
   if (style_.around.weighs_activations && !fused)
     w_.backward("routing weights' gradient", Streaming::accumulate, elements, (1 + gates) * e_);
@@ -296,7 +298,25 @@ void ExpertHalf::activation(double elements, bool fused) {
     w_.forward("clamp", Streaming::strided, inputs, 2 * e_);
     w_.forward("join gates", Streaming::copy, inputs, 2 * e_);
   }
-  w_.forward(name, Streaming::gelu, elements, (gates + 1) * e_ + cast);
+  w_.run_lines(recipe, sizes, Direction::forward, {{"activation", name}});
+}
+
+calibration::RecipeSizes ExpertHalf::row_sizes() const {
+  return {calibration::RecipePart::expert_rows, {{"x", of_hidden(real(x_.sent))}, {"e", e_}}};
+}
+
+/// As dense MLPs run it; biases are the experts' own.
+calibration::RecipeSizes ExpertHalf::activation_sizes(double elements, double cast) const {
+  return {calibration::RecipePart::activation,
+          {{"ffn", elements},
+           {"gates", real(gates())},
+           {"e", e_},
+           {"cast", cast},
+           {"made", 0},
+           {"gated", gates() > 1},
+           {"squared", m_.mlp.activation == Activation::squared_relu},
+           {"bias", 0},
+           {"bias_in_gemm", 0}}};
 }
 
 /// Where products, activation and casts are one module, the product ahead of the activation writes what comes out of it
@@ -408,7 +428,11 @@ void ExpertHalf::shared_up() {
   const double inside = z_.of_token(shared_width_);
   w_.column({w_.product("shared up", shared_width_ * gates(), m_.hidden)}, w_.enter());
   w_.cast_gradient(inside * real(gates()));
+  const bool again = w_.computation().again(&RecomputedParts::every_second_product) &&
+                     !w_.computation().again(&RecomputedParts::experts);
+  if (again) w_.add(Recomputed{true});
   activation(inside, true);
+  if (again) w_.add(Recomputed{false});
   w_.cast(inside, "cast activation", Direction::forward);
 }
 
@@ -443,7 +467,10 @@ void ExpertHalf::write() {
   route();
   w_.views(0.5, Direction::backward);
   narrow();
-  made_again([&] { pick_tokens(); });
+  made_again([&] {
+    pick_tokens();
+    w_.run(row_sizes());
+  });
   w_.routed(true);
   dispatch();
   made_again([&] { experts(); });
@@ -479,6 +506,8 @@ void ExpertHalf::keep(Layer& layer) const {
   layer.kept.push_back({"expert up projection", real(gates()) * inside, activation_input, kFeedForward, grouped});
   layer.kept.push_back({"expert activation", inside, kept_input(w_), kFeedForward,
                         activation_again ? KeptAs::recomputed : KeptAs::tensor, true});
+  if (grouped == KeptAs::tensor) w_.keep(row_sizes(), kFeedForward, layer);
+  if (!activation_again) w_.keep(activation_sizes(inside, 0), kFeedForward, layer);
   if (m_.experts.activation_clamp > 0 && !style_.fused_mlp) {
     layer.kept.push_back({"clamped projection", real(gates()) * inside, e_, kFeedForward,
                           activation_again ? KeptAs::recomputed : KeptAs::tensor});
@@ -491,7 +520,8 @@ void ExpertHalf::keep(Layer& layer) const {
       layer.kept.push_back(
           {"cast input of shared experts", outside, kept_input(w_), kFeedForward, all_again ? inner : norm, true});
     layer.kept.push_back({"shared up projection", real(gates()) * shared, activation_input, kFeedForward, inner});
-    layer.kept.push_back({"shared activation", shared, kept_input(w_), kFeedForward, inner, true});
+    layer.kept.push_back({"shared activation", shared, kept_input(w_), kFeedForward, grouped, true});
+    if (grouped == KeptAs::tensor) w_.keep(activation_sizes(shared, 0), kFeedForward, layer);
   }
   layer.working.push_back({"residual gradients", 2 * outside, e_, kFeedForward});
   layer.working.push_back({"gradients of expert inputs and outputs", 2 * input, e_, kFeedForward});

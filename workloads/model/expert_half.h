@@ -56,6 +56,8 @@ class ExpertHalf {
   enum class Permutation : std::uint8_t { pick, sort, add };
   void permute(const char* name, const char* name_backward, Permutation how, double few, double many);
   void activation(double elements, bool fused);
+  calibration::RecipeSizes activation_sizes(double elements, double cast) const;
+  calibration::RecipeSizes row_sizes() const;
   void activation_in_products(double elements);
   void pad(const char* name, const char* name_backward);
   void stash();

@@ -1,0 +1,141 @@
+// The law of importers for what is no file of keys: each flag of a launch line and each event of a log is taken, named
+// as without effect or named as not taken over. Flags get another value, go, and are joined by one that nobody knows.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/catch.h"
+#include "tests/tools/program.h"
+#include "tools/import/import.h"
+
+using namespace orrery;
+using tests::Folder;
+
+namespace {
+
+using Flags = std::vector<std::pair<std::string, std::string>>;  // a name and its value; empty: none
+
+const Flags& launch_flags() {
+  static const Flags kFlags{{"num-layers", "32"},
+                            {"hidden-size", "4096"},
+                            {"ffn-hidden-size", "14336"},
+                            {"num-attention-heads", "32"},
+                            {"group-query-attention", ""},
+                            {"num-query-groups", "8"},
+                            {"kv-channels", "128"},
+                            {"seq-length", "4096"},
+                            {"padded-vocab-size", "128256"},
+                            {"swiglu", ""},
+                            {"normalization", "RMSNorm"},
+                            {"position-embedding-type", "rope"},
+                            {"disable-bias-linear", ""},
+                            {"untie-embeddings-and-output-weights", ""},
+                            {"tensor-model-parallel-size", "2"},
+                            {"pipeline-model-parallel-size", "2"},
+                            {"sequence-parallel", ""},
+                            {"context-parallel-size", "1"},
+                            {"micro-batch-size", "1"},
+                            {"global-batch-size", "128"},
+                            {"use-distributed-optimizer", ""},
+                            {"overlap-grad-reduce", ""},
+                            {"overlap-param-gather", ""},
+                            {"recompute-granularity", "full"},
+                            {"recompute-method", "uniform"},
+                            {"recompute-num-layers", "1"},
+                            {"cross-entropy-loss-fusion", ""},
+                            {"lr", "1e-4"},
+                            {"save", "/ckpt"},
+                            {"bf16", ""}};
+  return kFlags;
+}
+
+std::string told_by(const std::function<tools::Draft()>& read) {
+  try {
+    const tools::Draft draft = read();
+    return fmt::format("{}\n{}\n{}", draft.values(), fmt::join(draft.ignored(), "\n"),
+                       fmt::join(draft.assumed(), "\n"));
+  } catch (const sim::UserError& error) {
+    return fmt::format("refused: {}", error.what());
+  }
+}
+
+std::string launch_of(const Flags& flags, std::size_t changed, bool gone) {
+  std::string line = "torchrun --nproc_per_node 8 --nnodes 4 pretrain_gpt.py";
+  for (std::size_t i = 0; i < flags.size(); ++i) {
+    if (i == changed && gone) continue;
+    const std::string& value = flags[i].second;
+    const bool number = !value.empty() && value.find_first_not_of("0123456789") == std::string::npos;
+    const std::string other = number ? std::to_string(2 * std::stoll(value)) : "zzz-other";
+    line += " --" + flags[i].first + (value.empty() ? "" : " " + (i == changed ? other : value));
+  }
+  return line;
+}
+
+}  // namespace
+
+TEST_CASE("no flag of a launch is dropped without a word") {
+  const Flags& flags = launch_flags();
+  const auto told = [](const std::string& line) {
+    return told_by([&] { return tools::import_megatron(tools::read_launch_line(line, "launch.sh", {}), {}); });
+  };
+  const std::string before = told(launch_of(flags, flags.size(), false));
+  REQUIRE_FALSE(before.starts_with("refused"));
+  for (std::size_t i = 0; i < flags.size(); ++i) {
+    const auto& [name, value] = flags[i];
+    INFO(name);
+    if (!value.empty()) {
+      const std::string after = told(launch_of(flags, i, false));
+      CHECK((after != before || after.find(name) != std::string::npos));
+    }
+    CHECK_NOTHROW(told(launch_of(flags, i, true)));  // a default, or a complaint; nothing worse
+  }
+  for (const std::string added : {" --zzz-unheard 7", " --zzz-unheard", " --zzz-unheard=a,b"})
+    CHECK(told(launch_of(flags, flags.size(), false) + added).find("zzz-unheard") != std::string::npos);
+}
+
+TEST_CASE("no event of an MLPerf log is dropped without a word") {
+  const Folder folder;
+  const std::vector<std::pair<std::string, std::string>> events{{"submission_benchmark", "\"llama2_70b_lora\""},
+                                                                {"submission_org", "\"ORG\""},
+                                                                {"submission_platform", "\"1xNVIDIA DGX B200\""},
+                                                                {"global_batch_size", "8"},
+                                                                {"max_sequence_length", "8192"},
+                                                                {"gradient_accumulation_steps", "1"},
+                                                                {"lora_rank", "16"},
+                                                                {"lora_alpha", "32"},
+                                                                {"opt_base_learning_rate", "0.0004"}};
+  const auto told = [&](const std::string& changed, const std::string& value, const std::string& added) {
+    std::string log;
+    for (const auto& [key, own] : events)
+      log += fmt::format(":::MLLOG {{\"time_ms\": 1, \"key\": \"{}\", \"value\": {}, \"metadata\": {{}}}}\n", key,
+                         key == changed ? value : own);
+    log += ":::MLLOG {\"time_ms\": 2, \"key\": \"tracked_stats\", \"value\": {\"train_step_time\": 2}}\n" + added;
+    return told_by([&] { return tools::import_mllog(folder.write("run.log", log), {}); });
+  };
+  const std::string before = told("", "", "");
+  REQUIRE_FALSE(before.starts_with("refused"));
+  for (const auto& [key, own] : events) {
+    INFO(key);
+    const bool number = own.find('"') == std::string::npos;
+    const std::string after = told(key, number ? "3" : "\"zzz\"", "");
+    CHECK((after != before || after.find(key) != std::string::npos));
+  }
+  const std::string unheard = ":::MLLOG {\"time_ms\": 1, \"key\": \"zzz_unheard\", \"value\": 3, \"metadata\": {}}\n";
+  CHECK(told("", "", unheard).find("zzz_unheard") != std::string::npos);
+}
+
+TEST_CASE("no flag of a server's launch is dropped without a word") {
+  const auto told = [](const std::string& more, const std::string& size = "2") {
+    const tests::Outcome out = tests::orrery({"import", "vllm",
+                                              "vllm serve meta-llama/Llama-3.1-8B-Instruct --tensor-parallel-size " +
+                                                  size + " --max-num-seqs 128 --port 8000" + more});
+    return out.out + out.err;
+  };
+  CHECK(told("") != told("", "4"));
+  CHECK(told("").find("port") != std::string::npos);
+  CHECK(told(" --zzz-unheard 7").find("zzz-unheard") != std::string::npos);
+}

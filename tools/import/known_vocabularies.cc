@@ -1,0 +1,37 @@
+// Sizes of vocabularies (known_vocabularies.h), as the config.json of each family has them; BERT's as Google's
+// vocab.txt.
+#include "tools/import/known_vocabularies.h"
+
+#include <algorithm>
+#include <cctype>
+#include <vector>
+
+namespace orrery::tools {
+
+std::optional<std::pair<std::string, std::int64_t>> vocabulary_of(const std::string& type, std::string files) {
+  using Sizes = std::vector<std::pair<std::string, std::int64_t>>;
+  static const Sizes kFamilies{
+      {"qwen3", 151936},       {"qwen2.5-0.5b", 151936}, {"qwen2.5-1.5b", 151936},  {"qwen2.5-3b", 151936},
+      {"qwen2.5", 152064},     {"qwen2p5", 152064},      {"qwen_2p5_3b", 151936},   {"qwen_2p5", 152064},
+      {"qwen2", 152064},       {"llama-4", 202048},      {"llama4", 202048},        {"llama-3", 128256},
+      {"llama3", 128256},      {"llama-2", 32000},       {"llama2", 32000},         {"mixtral", 32000},
+      {"mistral-7b", 32000},   {"mistral", 32000},       {"deepseek-v2", 102400},   {"deepseek_v2", 102400},
+      {"deepseek-v3", 129280}, {"deepseek_v3", 129280},  {"deepseek-r1", 129280},   {"nemotron-mini", 256000},
+      {"gpt-oss", 201088},     {"kimi-k2", 163840},      {"glm-4.5", 151552},       {"nemotron-3", 131072},
+      {"llama_3", 128256},     {"llama3p1", 128256},     {"nemotron-nano", 131072}, {"llama", 32000}};
+  static const Sizes kTypes{{"Llama2Tokenizer", 32000},
+                            {"Llama3Tokenizer", 128256},
+                            {"TikTokenizer", 128256},
+                            {"BertWordPieceLowerCase", 30522},
+                            {"BertWordPieceCase", 28996}};
+  std::transform(files.begin(), files.end(), files.begin(), [](unsigned char c) { return std::tolower(c); });
+  for (const auto& each : kFamilies) {
+    if (files.find(each.first) != std::string::npos) return each;
+  }
+  for (const auto& each : kTypes) {
+    if (each.first == type) return each;
+  }
+  return std::nullopt;
+}
+
+}  // namespace orrery::tools
