@@ -119,7 +119,7 @@ ServingEngine ServingEngine::load(const Settings& document) {
   engine.habits = {InputCasts::found_scales,
                    choice_at(habits, "norms", Norms{}, {"own_kernels", "fused"}),
                    choice_at(habits, "shared_experts", SharedExperts{}, {"in_line", "beside"}),
-                   choice_at(habits, "experts", ExpertKernels{}, {"grouped", "least_latency"}),
+                   choice_at(habits, "experts", ExpertKernels{}, {"grouped", "least_latency", "marlin"}),
                    choice_at(habits, "micro_batches", MicroBatches{}, {"one", "overlapped"}),
                    habits != nullptr ? habits->get_text("exchanges", "deepep") : std::string("deepep"),
                    habits != nullptr ? habits->get_number("few_rows", 256) : 256};
@@ -169,8 +169,9 @@ std::vector<sim::Key> kernel_keys() {
        "choice",
        "",
        "grouped",
-       {"grouped", "least_latency"},
-       "Which of TensorRT-LLM's kernels run experts where attention is not data-parallel."},
+       {"grouped", "least_latency", "marlin"},
+       "Which kernels run experts: TensorRT-LLM's for least latency, where attention is not data-parallel; vLLM's Marlin, "
+       "for weights of 4 bits."},
       {"kernels.micro_batches",
        "choice",
        "",

@@ -81,6 +81,8 @@ void walk_pools(std::set<std::string>& walked, const std::string& open) {
                                                                {"memory_utilization", "memory_utilization: 0.8"},
                                                                {"prefix_caching", "prefix_caching: false"},
                                                                {"redundant_experts", "redundant_experts: 8"},
+                                                               {"polls_every", "polls_every: 50"},
+                                                               {"gather", "gather: {iterations: 9, prompts: 4}"},
                                                                {"speculative", "speculative: {accepted: 0.5}"},
                                                                {"batching", "batching: sglang"}};
   for (const auto& [key, member] : below) {
@@ -94,6 +96,14 @@ void walk_pools(std::set<std::string>& walked, const std::string& open) {
     // One replica in both, so that only the key differs.
     const std::string one = "serving.pools=[{replicas: 1, " + pool.substr(1) + "]";
     CHECK(answer(std::string(kBase) + kOpen, {one}) != answer(std::string(kBase) + kOpen, {pools + "replicas: 1}]"}));
+  }
+  for (const auto& [key, value] : {std::pair("iterations", "{iterations: 2, prompts: 4}"),
+                                   {"prompts", "{iterations: 9, prompts: 3}"},
+                                   {"fill", "{iterations: 9, prompts: 4, fill: 1}"}}) {
+    INFO(key);
+    walked.insert(std::string("serving.pools[].gather.") + key);
+    CHECK(answer(std::string(kBase) + kOpen, {pools + "gather: " + value + "}]"}) !=
+          answer(std::string(kBase) + kOpen, {pools + "gather: {iterations: 9, prompts: 4}}]"}));
   }
   for (const auto& [key, value] :
        {std::pair("tokens", "{tokens: 2, accepted: 0.5}"), {"accepted", "{accepted: 0.6}"}}) {

@@ -250,6 +250,9 @@ serving::Limits limits_of(const PoolStudy& study, const scenarios::ServingScenar
                          pool.replica.tokens_per_iteration(),
                          scenario.transfer.first_token};
   limits.tier_write = pool.tier_write;
+  limits.gather = {pool.gather.iterations,
+                   std::llround(pool.gather.fill * static_cast<double>(limits.batched_tokens)), pool.gather.prompts};
+  limits.polls_every = pool.polls_every;
   return limits;
 }
 

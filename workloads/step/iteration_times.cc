@@ -150,7 +150,8 @@ IterationTimes::Part IterationTimes::of_rows(const ServedOp& op, double rows, bo
   if (const auto* e = std::get_if<ExpertsOp>(&op)) {
     calibration::ServedMixture mixture = e->mixture;
     mixture.tokens = rows * e->groups;
-    if (replica_.layout.attention_data == 1) mixture.kernels = habits.experts;
+    if (replica_.layout.attention_data == 1 || habits.experts == calibration::ExpertKernels::marlin)
+      mixture.kernels = habits.experts;
     const calibration::MixtureLoad load = calibration::load_of(mixture);
     calibration::ServedMixture seen = mixture;
     if (e->dispatched) {

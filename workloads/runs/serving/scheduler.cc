@@ -218,7 +218,27 @@ bool Scheduler::make_room() {
   return any;
 }
 
+bool Scheduler::gathers() {
+  const Gather& g = limits_.gather;
+  gathering_ = false;
+  if (g.iterations == 0 || waiting_.empty()) return false;
+  std::int64_t tokens = decoding_, prompts = 0;
+  for (const std::int32_t id : waiting_) {
+    if (running_ + prompts >= limits_.sequences || (tokens >= g.tokens && prompts >= g.prompts)) break;
+    tokens += sequence(id).prompt;
+    ++prompts;
+  }
+  const bool enough = tokens >= g.tokens && prompts >= g.prompts;
+  if (enough || decoding_ == 0 || prompts == 0 || waited_ >= g.iterations) {
+    waited_ = 0;
+    return false;
+  }
+  gathering_ = true;
+  return true;
+}
+
 void Scheduler::do_steps(std::int64_t steps) {
+  if (gathering_) waited_ += steps;
   const std::int64_t blocks = blocks_of_steps(steps);
   blocks_.take(blocks);
   promised_ -= blocks;
