@@ -25,20 +25,22 @@ std::int64_t blocks_of(std::int64_t tokens, std::int64_t block) { return (tokens
 class Engine {
  public:
   Engine(const serving::Trace& trace, const serving::Limits& limits, serving::StepTimes& times)
-      : trace_(trace), limits_(limits), times_(times), served_(trace.requests.size()) {}
+      : trace_(trace), limits_(limits), times_(times), served_(trace.requests.size()), seen_(trace.requests.size()) {}
 
   std::vector<Served> run() {
     std::size_t next = 0;
     const bool closed = trace_.concurrency > 0;
     const auto take = [&](Time at) {
       served_[next].arrival = at;
+      read_ = std::max(read_, at) + limits_.front_token * trace_.requests[next].input;
+      seen_[next] = read_ + limits_.front;
       coming_.push_back(next);
       ++next;
     };
     while (next < served_.size() && (!closed || static_cast<std::int64_t>(next) < trace_.concurrency))
       take(closed ? 0 : trace_.requests[next].arrival);
     for (;;) {
-      const auto seen = [&] { return served_[coming_.front()].arrival + limits_.front; };
+      const auto seen = [&] { return seen_[coming_.front()]; };
       const bool idle = waiting_.empty() && running_.empty();
       if (idle && coming_.empty()) break;
       if (idle) now_ = std::max(now_, seen());
@@ -197,6 +199,8 @@ class Engine {
   const serving::Limits& limits_;
   serving::StepTimes& times_;
   std::vector<Served> served_;
+  std::vector<Time> seen_;
+  Time read_ = 0;  // when the front end is through with those that have come
   std::deque<std::size_t> coming_;
   std::deque<Running> waiting_;
   std::vector<Running> running_;

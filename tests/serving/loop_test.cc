@@ -50,6 +50,11 @@ Limits looking(Limits limits, std::int64_t every) {
   return limits;
 }
 
+Limits reading(Limits limits, Time token) {
+  limits.front_token = token;
+  return limits;
+}
+
 Limits gathering(Limits limits, const Gather& gather) {
   limits.gather = gather;
   return limits;
@@ -80,6 +85,8 @@ TEST_CASE("closed sums are the token-by-token run to the picosecond", "[serving]
       {"looks now and then", looking({256, 512, 100'000, 16, true, false, vllm}, 10), 40'000'000, 0},
       {"looks now and then, few sequences", looking({7, 512, 100'000, 16, true, false, vllm}, 30), 40'000'000, 0},
       {"looks now and then, plans ahead", looking({256, 512, 100'000, 16, true, false, vllm, 9, true}, 7), 0, 24},
+      {"prompts read", reading({256, 512, 100'000, 16, true, false, vllm, 9'001, true}, 70'001), 40'000'000, 0},
+      {"prompts read, closed loop", reading({256, 512, 100'000, 16, true, false, vllm}, 70'001), 0, 24},
       {"waits for tokens", gathering({256, 1024, 100'000, 16, true, false, vllm}, {20, 900, 0}), 40'000'000, 0},
       {"waits for prompts", gathering({64, 512, 60, 16, true, false, vllm}, {60, 0, 4}), 20'000'000, 0},
       {"waits for both, few sequences", gathering({9, 512, 1000, 16, true, false, vllm, 9, true}, {15, 400, 3}), 0, 24},

@@ -4,8 +4,8 @@
 #include "tests/catch.h"
 
 using namespace orrery;
-using tools::LaunchedRow;
 using tools::launch_of;
+using tools::LaunchedRow;
 
 namespace {
 

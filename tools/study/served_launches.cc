@@ -47,7 +47,7 @@ ServedLaunch of_vllm(const LaunchedRow& r) {
     } else {
       const bool h200 = r.device == "h200-sxm";
       launch.pool = limits(r.device == "h100-sxm" ? 256 : 0, 0, h200 ? 0.95 : 0.9);
-      launch.all_expert_parallel = h200;  // [ "$EP_SIZE" -ge 1 ]
+      if (h200) launch.expert = r.tensor;  // [ "$EP_SIZE" -ge 1 ]
     }
   }
   return launch;
@@ -59,11 +59,26 @@ bool drafts(const LaunchedRow& r) {
   return r.version == "1.2.0rc6.post3" || (r.version == "1.1.0rc2.post2" && r.day >= "2026-01-14");
 }
 
-/// Three drafts an iteration, one where attention is data-parallel. How many are accepted is not published of these runs;
-/// taken are the lengths of its successor while it thinks (golden_al_distribution/dsv4_mtp.yaml: 2.49 and 1.79).
+/// Three drafts an iteration, one where attention is data-parallel. How many are accepted is not published of these
+/// runs; taken are the lengths of its successor while it thinks (golden_al_distribution/dsv4_mtp.yaml: 2.49 and 1.79).
 std::string drafted(const LaunchedRow& r) {
   return r.attention_data > 1 ? ", speculative: {tokens: 1, accepted: 0.79}"
                               : ", speculative: {tokens: 3, accepted: 1.49}";
+}
+
+/// Until 2025-11-02 the scripts chose how experts and attention were cut, by the load; later the columns have it.
+void set_by_load(const LaunchedRow& r, ServedLaunch& launch) {
+  const std::int64_t gpus = r.tensor * r.attention_data;
+  const bool long_prompts = r.input == 8192, even = r.input == 1024 && r.output == 1024;
+  std::int64_t experts_from = 1, attention_from = 65;
+  if (r.precision == "fp4") {
+    attention_from = long_prompts ? 33 : 256;
+    experts_from = gpus == 4 || long_prompts ? 33 : even ? 9 : 17;
+  } else if (r.device == "h200-sxm" ? long_prompts : even) {
+    attention_from = 33;
+  }
+  launch.expert = r.concurrency >= experts_from ? gpus : 1;
+  launch.attention_data = r.concurrency >= attention_from ? gpus : 1;
 }
 
 /// 70b_fp[48]_*_trt_*.sh, dsr1_fp[48]_*_trt*.sh, gptoss_fp4_*_trt*.sh.
@@ -81,12 +96,13 @@ ServedLaunch of_trtllm(const LaunchedRow& r) {
     const bool roomy = is_blackwell(r) && r.day >= "2026-01-29";
     launch.pool = limits(0, roomy ? std::max<std::int64_t>(8192, least) : least, is_blackwell(r) ? 0.8 : 0.75);
     const bool blocks = r.precision == "fp8";
-    if (r.attention_data > 1)  // attention_dp_config: enable_balance
-      launch.pool += fmt::format(", gather: {{iterations: 60, prompts: {}}}", r.attention_data);
+    if (r.day <= "2025-11-02") set_by_load(r, launch);
+    const std::int64_t groups = launch.attention_data > 0 ? launch.attention_data : r.attention_data;
+    if (groups > 1)  // attention_dp_config: enable_balance
+      launch.pool += fmt::format(", gather: {{iterations: 60, prompts: {}}}", groups);
     else if (roomy && blocks && r.input == 1024 && r.output == 1024 && r.concurrency >= 64 && !drafts(r))
       launch.pool += ", gather: {iterations: 40, fill: 0.8}";
-    // moe_config.backend: until 2026 DEEPGEMM for blocks, and CUTLASS for many tokens of nvfp4.
-    if (r.day < "2026" && (blocks || r.concurrency >= (r.input == 8192 ? 64 : 256)))
+    if (r.day < "2026" && blocks)  // moe_config.backend: DEEPGEMM
       launch.software = "kernels: {experts: grouped}";
     if (drafts(r)) launch.pool += drafted(r);
   }
@@ -122,7 +138,8 @@ ServedLaunch of_laboratory(const LaunchedRow& r) {
     launch.pool = limits(r.concurrency, up_to(r.concurrency + r.input + kBeside, kBlock), 0.8);
   else
     launch.pool = limits(r.concurrency, r.concurrency + r.input + kBeside, 0);
-  if (r.engine == "sglang") launch.pool += ", batching: sglang-mixed";
+  // Its generator has written launches of SGLang (agg enable_mixed_chunk) since the end of 2025.
+  if (r.engine == "sglang" && !r.version.starts_with("0.5.1.")) launch.pool += ", batching: sglang-mixed";
   return launch;
 }
 

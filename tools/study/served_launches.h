@@ -19,7 +19,8 @@ struct ServedLaunch {
   std::string cache;     // the type of keys and values; empty: the checkpoint's
   std::string software;  // further keys of the engine's, as YAML; empty: none
   std::string pool;      // further keys of the pool
-  bool all_expert_parallel = false;  // experts are cut over all ranks, whatever the column says
+  // Where the script set what the columns have lost; 0: as the columns say.
+  std::int64_t attention_data = 0, expert = 0;
 };
 
 ServedLaunch launch_of(const LaunchedRow& row);

@@ -128,6 +128,7 @@ std::string name_here(const Names& names, const std::string& text, const char* w
 
 /// The release that stands for an engine's version; the newest where the table does not say it.
 std::string engine_of(const std::string& engine, const std::string& version) {
+  if (engine == "trtllm" && version == "1.0.0rc3") return "trtllm-1.0rc3";
   if (engine == "vllm" && (version.starts_with("0.11.") || version.starts_with("0.12."))) return "vllm-0.12";
   return name_here(kEngineOf, engine, "the engine");
 }
@@ -216,18 +217,12 @@ std::vector<std::string> points_scenarios(const TableFile& t, std::size_t row, S
     c.weights = checkpoint.weights;
     c.experts = blackwell ? checkpoint.experts_on_blackwell : checkpoint.experts;
   }
-  LaunchedRow row_of{t.text(row, "engine"),
-                     t.text(row, "version"),
-                     t.text(row, "device"),
-                     t.text(row, "model"),
-                     t.text(row, "precision"),
-                     t.text(row, "measured"),
-                     whole_at(t, row, "tp", 1),
-                     whole_at(t, row, "attention_dp", 1),
-                     whole_at(t, row, "moe_ep", 1),
-                     whole_at(t, row, "concurrency", 1),
-                     whole_at(t, row, "isl", 1),
-                     whole_at(t, row, "osl", 1)};
+  LaunchedRow row_of{t.text(row, "engine"),         t.text(row, "version"),
+                     t.text(row, "device"),         t.text(row, "model"),
+                     t.text(row, "precision"),      t.text(row, "measured"),
+                     whole_at(t, row, "tp", 1),     whole_at(t, row, "attention_dp", 1),
+                     whole_at(t, row, "moe_ep", 1), whole_at(t, row, "concurrency", 1),
+                     whole_at(t, row, "isl", 1),    whole_at(t, row, "osl", 1)};
   const ServedLaunch launch = mode == "agg" ? launch_of(row_of) : ServedLaunch{};
   // TensorRT-LLM's checkpoints of 8 and 4 bits say that the cache has 8; other engines' default is the activations'.
   if (t.text(row, "engine") == "trtllm" && c.weights != "bf16") c.cache = "fp8";
@@ -238,7 +233,11 @@ std::vector<std::string> points_scenarios(const TableFile& t, std::size_t row, S
     c.tensor = whole_at(t, row, "tp", 1);
     c.pipeline = whole_at(t, row, "pp", 1);
     c.attention_data = whole_at(t, row, "attention_dp", 1);
-    c.expert = launch.all_expert_parallel ? c.tensor * c.attention_data : whole_at(t, row, "moe_ep", 1);
+    c.expert = launch.expert > 0 ? launch.expert : whole_at(t, row, "moe_ep", 1);
+    if (launch.attention_data > 0) {
+      c.tensor = c.tensor * c.attention_data / launch.attention_data;
+      c.attention_data = launch.attention_data;
+    }
     c.gpus = c.tensor * c.pipeline * c.attention_data;
   } else {
     set_apart(c, t, row);

@@ -53,7 +53,8 @@ bool Replica::come(std::int32_t request, Time at, Time arrival) {
     served.refused = true;
     return false;
   }
-  Time seen = at + scheduler_.limits().front;
+  read_ = std::max(read_, at) + scheduler_.limits().front_token * scheduler_.request(request).input;
+  Time seen = read_ + scheduler_.limits().front;
   if (!scheduler_.limits().tiers.empty() && scheduler_.limits().prefix_caching) {
     const auto contents = trace_.contents_of(scheduler_.request(request));
     const std::int64_t here = scheduler_.blocks().found(contents);

@@ -107,6 +107,7 @@ class Replica {
   std::int32_t number_;
   const Trace& trace_;
   Time now_ = 0, began_ = 0;  // began: the last iteration
+  Time read_ = 0;             // when the front end is through with those that have come
   std::int64_t polled_ = 0;   // decoding iterations done at a look at what has come
   Time polled_known_ = -1;    // what the last look could know of, where it is not now
   struct Coming {

@@ -210,6 +210,7 @@ std::int32_t Scheduler::preempt() {
 }
 
 bool Scheduler::make_room() {
+  gathering_ = false;
   bool any = false;
   while (decoding_ > 0 && blocks_of_steps(1) > blocks_.free()) {
     preempt();

@@ -45,6 +45,8 @@ struct Limits {
   FirstToken first_token = FirstToken::transfer;
   std::vector<Tier> tiers = {};  // below its cache, each of a replica
   TierWrite tier_write = TierWrite::on_eviction;
+  /// That the front end takes for each token of a prompt ahead of `front`, of one request after the other.
+  Time front_token = 0;
   Gather gather = {};
   /// Iterations that only decode between two looks at what has come; one with prompts in it is followed by a look.
   std::int64_t polls_every = 1;
