@@ -132,6 +132,7 @@ class Engine {
       budget -= tokens;
       if (served_[first.request].begun == serving::kNever) served_[first.request].begun = now_;
       running_.push_back(first);
+      waited_ = 0;
       fresh.push_back(tokens);
       waiting_.pop_front();
     }
@@ -151,7 +152,7 @@ class Engine {
       ++prompts;
     }
     const bool wait = (tokens < g.tokens || prompts < g.prompts) && !nobody && prompts > 0 && waited_ < g.iterations;
-    waited_ = wait ? waited_ + 1 : 0;
+    waited_ += wait ? 1 : 0;
     return wait;
   }
 

@@ -81,8 +81,7 @@ void walk_pools(std::set<std::string>& walked, const std::string& open) {
                                                                {"memory_utilization", "memory_utilization: 0.8"},
                                                                {"prefix_caching", "prefix_caching: false"},
                                                                {"redundant_experts", "redundant_experts: 8"},
-                                                               {"polls_every", "polls_every: 50"},
-                                                               {"gather", "gather: {iterations: 9, prompts: 4}"},
+
                                                                {"speculative", "speculative: {accepted: 0.5}"},
                                                                {"batching", "batching: sglang"}};
   for (const auto& [key, member] : below) {
@@ -97,13 +96,16 @@ void walk_pools(std::set<std::string>& walked, const std::string& open) {
     const std::string one = "serving.pools=[{replicas: 1, " + pool.substr(1) + "]";
     CHECK(answer(std::string(kBase) + kOpen, {one}) != answer(std::string(kBase) + kOpen, {pools + "replicas: 1}]"}));
   }
-  for (const auto& [key, value] : {std::pair("iterations", "{iterations: 2, prompts: 4}"),
-                                   {"prompts", "{iterations: 9, prompts: 3}"},
-                                   {"fill", "{iterations: 9, prompts: 4, fill: 1}"}}) {
+  // Where several are under way at a time.
+  const std::string shut = answer(std::string(kBase) + kClosed, {pools + "replicas: 1}]"});
+  for (const auto& [key, member] : {std::pair("polls_every", "polls_every: 7"),
+                                    {"gather", "gather: {iterations: 9, prompts: 2}"},
+                                    {"gather.iterations", "gather: {iterations: 3, prompts: 2}"},
+                                    {"gather.prompts", "gather: {iterations: 9, prompts: 3}"},
+                                    {"gather.fill", "gather: {iterations: 9, fill: 1}"}}) {
     INFO(key);
-    walked.insert(std::string("serving.pools[].gather.") + key);
-    CHECK(answer(std::string(kBase) + kOpen, {pools + "gather: " + value + "}]"}) !=
-          answer(std::string(kBase) + kOpen, {pools + "gather: {iterations: 9, prompts: 4}}]"}));
+    walked.insert(std::string("serving.pools[].") + key);
+    CHECK(answer(std::string(kBase) + kClosed, {pools + "replicas: 1, " + member + "}]"}) != shut);
   }
   for (const auto& [key, value] :
        {std::pair("tokens", "{tokens: 2, accepted: 0.5}"), {"accepted", "{accepted: 0.6}"}}) {

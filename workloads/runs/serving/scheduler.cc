@@ -99,6 +99,7 @@ std::int32_t Scheduler::admit() {
   const Found cached = found();
   const std::int32_t id = waiting_.front();
   waiting_.pop_front();
+  waited_ = 0;
   Sequence& s = at(id);
   s.running = true;
   ++s.admissions;
@@ -230,12 +231,8 @@ bool Scheduler::gathers() {
     ++prompts;
   }
   const bool enough = tokens >= g.tokens && prompts >= g.prompts;
-  if (enough || decoding_ == 0 || prompts == 0 || waited_ >= g.iterations) {
-    waited_ = 0;
-    return false;
-  }
-  gathering_ = true;
-  return true;
+  gathering_ = !enough && decoding_ > 0 && prompts > 0 && waited_ < g.iterations;
+  return gathering_;
 }
 
 void Scheduler::do_steps(std::int64_t steps) {
