@@ -1,6 +1,7 @@
 // Every key of serving, traffic and their precision counts: each moves what comes out, or is refused with a reason. A
 // key that is missing here fails the test.
 #include <algorithm>
+#include <cmath>
 #include <set>
 #include <string>
 #include <vector>
@@ -38,10 +39,14 @@ std::string answer(const std::string& text, const std::vector<std::string>& sets
   workloads::IterationTimes times(s.replica, scenarios::kernels_of(s.machine.device, s.replica.engine.kernels));
   const auto memory = workloads::serving_memory(s.replica, times.pass(),
                                                 static_cast<double>(s.machine.device.memory().value()), s.limits);
-  const serving::Fleet fleet{{s.limits.max_sequences, s.limits.max_batched_tokens, memory.blocks, s.limits.block_tokens,
-                              s.chunked_prefill, s.prefix_caching, s.batching},
-                             s.replicas,
-                             s.router};
+  serving::Fleet fleet{{s.limits.max_sequences, s.limits.max_batched_tokens, memory.blocks, s.limits.block_tokens,
+                        s.chunked_prefill, s.prefix_caching, s.batching},
+                       s.replicas,
+                       s.router};
+  fleet.limits.polls_every = s.polls_every;
+  fleet.limits.gather = {s.gather.iterations,
+                         std::llround(s.gather.fill * static_cast<double>(s.limits.max_batched_tokens)),
+                         s.gather.prompts};
   const serving::Trace trace = serving::trace_of(s.traffic, s.limits.block_tokens);
   const serving::Outcome outcome = serving::serve(trace, fleet, times);
   std::string line = std::to_string(memory.blocks) + " " + std::to_string(s.slo.ttft_s) + " " +
