@@ -86,6 +86,7 @@ void walk_pools(std::set<std::string>& walked, const std::string& open) {
                                                                {"memory_utilization", "memory_utilization: 0.8"},
                                                                {"prefix_caching", "prefix_caching: false"},
                                                                {"redundant_experts", "redundant_experts: 8"},
+                                                               {"polls_every", "polls_every: 50"},
 
                                                                {"speculative", "speculative: {accepted: 0.5}"},
                                                                {"batching", "batching: sglang"}};
@@ -103,8 +104,7 @@ void walk_pools(std::set<std::string>& walked, const std::string& open) {
   }
   // Where several are under way at a time.
   const std::string shut = answer(std::string(kBase) + kClosed, {pools + "replicas: 1}]"});
-  for (const auto& [key, member] : {std::pair("polls_every", "polls_every: 7"),
-                                    {"gather", "gather: {iterations: 9, prompts: 2}"},
+  for (const auto& [key, member] : {std::pair("gather", "gather: {iterations: 9, prompts: 2}"),
                                     {"gather.iterations", "gather: {iterations: 3, prompts: 2}"},
                                     {"gather.prompts", "gather: {iterations: 9, prompts: 3}"},
                                     {"gather.fill", "gather: {iterations: 9, fill: 1}"}}) {
