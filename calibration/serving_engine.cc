@@ -110,6 +110,8 @@ ServingEngine ServingEngine::load(const Settings& document) {
                  served_seconds_at(host, "layer"),
                  served_seconds_at(host, "kernel"),
                  served_seconds_at(host, "request"),
+                 served_seconds_at(host, "token"),
+                 served_seconds_at(host, "exchange"),
                  HostOverlap::none,
                  Plans::at_once};
   if (host != nullptr && host->get_choice("overlap", "none", overlap_names()) == "schedule")
@@ -119,10 +121,11 @@ ServingEngine ServingEngine::load(const Settings& document) {
   engine.habits = {InputCasts::found_scales,
                    choice_at(habits, "norms", Norms{}, {"own_kernels", "fused"}),
                    choice_at(habits, "shared_experts", SharedExperts{}, {"in_line", "beside"}),
-                   choice_at(habits, "experts", ExpertKernels{}, {"grouped", "least_latency"}),
+                   choice_at(habits, "experts", ExpertKernels{}, {"grouped", "least_latency", "marlin"}),
                    choice_at(habits, "micro_batches", MicroBatches{}, {"one", "overlapped"}),
                    habits != nullptr ? habits->get_text("exchanges", "deepep") : std::string("deepep"),
-                   habits != nullptr ? habits->get_number("few_rows", 256) : 256};
+                   habits != nullptr ? habits->get_number("few_rows", 256) : 256,
+                   choice_at(habits, "latent", LatentCore{}, {"measured", "flash_mla"})};
   const std::vector<std::string> shown{"prefill", "transfer", "decode"};
   const std::string first = document.get_choice("first_token", "transfer", shown);
   engine.first_token = static_cast<FirstShown>(std::find(shown.begin(), shown.end(), first) - shown.begin());
@@ -169,14 +172,22 @@ std::vector<sim::Key> kernel_keys() {
        "choice",
        "",
        "grouped",
-       {"grouped", "least_latency"},
-       "Which of TensorRT-LLM's kernels run experts where attention is not data-parallel."},
+       {"grouped", "least_latency", "marlin"},
+       "Which kernels run experts: TensorRT-LLM's for least latency, where attention is not data-parallel; vLLM's "
+       "Marlin, "
+       "for weights of 4 bits."},
       {"kernels.micro_batches",
        "choice",
        "",
        "one",
        {"one", "overlapped"},
        "overlapped: where experts lie on many ranks, half of a batch computes while rows of the other half travel."},
+      {"kernels.latent",
+       "choice",
+       "",
+       "measured",
+       {"measured", "flash_mla"},
+       "Core of latent attention where sequences decode: as it was measured, or by FlashMLA's published rates."},
       {"kernels.exchanges",
        "text",
        "",
@@ -209,6 +220,20 @@ std::vector<sim::Key> host_and_memory_keys() {
        "From a request's arrival to the scheduler, and its first token's way "
        "back.",
        {"0 s", "10 s"}},
+      {"host.token",
+       "quantity",
+       "time",
+       "0 s",
+       {},
+       "Of a prompt, to make it of text, one request after the other.",
+       {"0 s", "1 ms"}},
+      {"host.exchange",
+       "quantity",
+       "time",
+       "0 s",
+       {},
+       "That an all-reduce of a tensor group takes beyond its kernel.",
+       {"0 s", "1 ms"}},
       {"first_token",
        "choice",
        "",

@@ -26,6 +26,8 @@ enum class Norms : std::uint8_t { own_kernels, fused };
 /// Shared experts: one after the other with the routed ones, or beside them on a second stream where an iteration is
 /// captured.
 enum class SharedExperts : std::uint8_t { in_line, beside };
+/// Latent attention where sequences decode: as the engine's table has it, or its core by FlashMLA's published rates.
+enum class LatentCore : std::uint8_t { measured, flash_mla };
 /// An iteration with experts on many ranks: all at once, or as two halves of its batch, of which one computes while
 /// rows of the other are on their way.
 enum class MicroBatches : std::uint8_t { one, overlapped };
@@ -57,6 +59,8 @@ struct ServingEngine {
     double layer = 0;      // to launch a layer whose attention stands between captured pieces
     double kernel = 0;     // to run one operation that is not captured: Python, dispatch, launch
     double request = 0;    // from a request's arrival to the scheduler, and its first token's way back
+    double token = 0;      // of a prompt, to make it of text: one request after the other
+    double exchange = 0;   // that an all-reduce of a tensor group takes beyond its kernel
     HostOverlap overlap = HostOverlap::none;
     Plans plans = Plans::at_once;
   } host;
@@ -70,6 +74,7 @@ struct ServingEngine {
     std::string exchanges = "deepep";
     /// Rows of a rank beyond which a library that has kernels for few and for many rows takes the latter.
     double few_rows = 256;
+    LatentCore latent = LatentCore::measured;
   } habits;
   FirstShown first_token = FirstShown::transfer;
   /// Of memory, beside weights and what one iteration keeps.

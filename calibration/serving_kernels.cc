@@ -269,6 +269,20 @@ ServingKernels ServingKernels::with_products_of(const ServingKernels& other, Wei
   return out;
 }
 
+ServingKernels ServingKernels::with_least_latency_of(const ServingKernels& other) const {
+  auto model = std::make_shared<Model>(*model_);
+  auto& mine = model->fitted[kMixture];
+  const auto& theirs = other.model_->fitted[kMixture];
+  const auto least = [](std::size_t type) { return 2 * kWeightTypes + type; };
+  bool any = false;
+  for (std::size_t type = 0; type < kWeightTypes; ++type) any = any || mine[least(type)].has_value();
+  for (std::size_t type = 0; any && type < kWeightTypes; ++type)
+    if (!mine[least(type)] && theirs[type]) mine[least(type)] = theirs[type];
+  ServingKernels out = *this;
+  out.model_ = std::move(model);
+  return out;
+}
+
 ServingKernels ServingKernels::with_experts_as(WeightType type, WeightType as) const {
   const auto variant = static_cast<std::size_t>(type);
   auto model = std::make_shared<Model>(*model_);
@@ -319,6 +333,10 @@ double ServingKernels::seconds(const ServedMixture& s) const {
   // A device or type that has no such kernels takes the others.
   if (s.kernels == ExpertKernels::least_latency && !model_->fitted[shape.family][shape.variant])
     shape.variant = static_cast<std::size_t>(s.type);
+  constexpr auto kIntegers = static_cast<std::size_t>(WeightType::int4);
+  if (s.kernels == ExpertKernels::marlin && s.gated && weight_bytes(s.type) < 1 &&
+      model_->fitted[shape.family][kIntegers])
+    shape.variant = kIntegers;
   return s.tokens * s.hidden * s.ffn * s.top_k > 0 ? model_->seconds(shape) : 0;
 }
 

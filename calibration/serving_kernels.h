@@ -83,7 +83,8 @@ enum class Dealt : std::uint8_t { in_turn, by_chance };
 
 /// TensorRT-LLM has two sets of kernels for experts: grouped products (CUTLASS), and those for the least latency
 /// (trtllm-gen, `moe_config.backend: TRTLLM`), which other engines take from FlashInfer as their only ones.
-enum class ExpertKernels : std::uint8_t { grouped, least_latency };
+/// Marlin's widen weights of 4 bits in registers, whatever their form: vLLM has numbers of them for integers.
+enum class ExpertKernels : std::uint8_t { grouped, least_latency, marlin };
 
 /// Experts of one rank with their activation, after the choice and ahead of the sum over ranks.
 struct ServedMixture {
@@ -151,6 +152,9 @@ class ServingKernels {
   ServingKernels with_products_of(const ServingKernels& other, WeightType type) const;
   /// The same but for grouped, gated experts of a type, which run the kernels of another type of as many bytes.
   ServingKernels with_experts_as(WeightType type, WeightType as) const;
+  /// The same, with another engine's grouped experts for types that have no kernels of least latency here, where others
+  /// have: those are the other's only ones.
+  ServingKernels with_least_latency_of(const ServingKernels& other) const;
 
   const DeviceProfile& device() const { return device_; }
   Engine engine() const { return engine_; }

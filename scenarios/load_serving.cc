@@ -132,6 +132,17 @@ void load_limits(const Settings& pool, ServingScenario& s, ServedPool& p) {
   if (p.batching == nullptr) given(&pool, "batching")->as_choice(serving::batching_names());
 }
 
+/// When prompts are taken in: how often the scheduler looks, and what it waits for.
+void load_waits(const Settings& pool, ServedPool& p) {
+  p.polls_every = integer(&pool, "polls_every", 1);
+  const Settings* section = given(&pool, "gather");
+  if (section == nullptr) return;
+  if (!section->is_mapping()) section->expected("a mapping, as in {iterations: 20, fill: 0.9}");
+  p.gather = {required(*section, "iterations").as_int(), integer(section, "prompts", 0), number(section, "fill", 0)};
+  if (p.gather.prompts == 0 && p.gather.fill == 0)
+    section->fail("says not what prompts wait for, expected fill or prompts");
+}
+
 /// Drafts: tokens that a further layer proposes, and how many of them are taken in the mean.
 void load_speculation(const Settings& pool, ServedPool& p) {
   const Settings* section = given(&pool, "speculative");
@@ -261,6 +272,7 @@ void load_one_pool(const Settings& pool, ServingScenario& s, ServedPool& p, bool
   if (!pool.is_mapping()) pool.expected("a pool: a mapping of keys");
   load_pool_layout(pool, s, p, apart);
   load_limits(pool, s, p);
+  load_waits(pool, p);
   load_speculation(pool, p);
   load_tiers(pool, p);
   if (const Settings* slow = given(&pool, "slow"); slow != nullptr) {
@@ -505,7 +517,10 @@ calibration::ServingKernels kernels_of(const calibration::DeviceProfile& device,
   if (std::find(names.begin(), names.end(), device.name()) == names.end()) return {device, engine};
   const Settings document = resolve(shelf_of("serving"), Settings::scalar(device.name(), {})).document;
   const calibration::ServingKernels own{device, engine, &document};
-  if (engine != calibration::Engine::vllm) return own;
+  // Of TensorRT-LLM's kernels for the least latency, those of blocks of fp8 were measured where SGLang calls them.
+  if (engine == calibration::Engine::trtllm)
+    return own.with_least_latency_of({device, calibration::Engine::sglang, &document});
+  if (engine == calibration::Engine::sglang) return own;
   // Its table of experts in fp8 is of ModelOpt's checkpoints, with one scale a matrix, on kernels of FlashInfer that
   // reach a sixth of the memory's bandwidth. What most publish in fp8 has a scale a channel (compressed-tensors, or
   // made as it is loaded), and runs in grouped kernels of vLLM's own, as weights in blocks do

@@ -103,6 +103,23 @@ Rows pool_rows() {
 
 Rows beside_pool_rows() {
   return {
+      {"serving.pools[].polls_every",
+       "integer",
+       "iterations",
+       "1",
+       {},
+       "That only decode, between two looks at the requests that have come.",
+       {"1", "100000"}},
+      {"serving.pools[].gather", "mapping", "", "-", {}, "Prompts that wait for more of them while others decode."},
+      {"serving.pools[].gather.iterations", "integer", "iterations", "", {}, "At most.", {"1", "100000"}},
+      {"serving.pools[].gather.fill",
+       "number",
+       "",
+       "0",
+       {},
+       "Until they are, with what decodes, such a share of max_batched_tokens.",
+       {"0", "1"}},
+      {"serving.pools[].gather.prompts", "integer", "prompts", "0", {}, "Until they are so many.", {"0", "100000"}},
       {"serving.pools[].cache_tiers",
        "list",
        "",

@@ -34,6 +34,13 @@ struct ServedPool {
   workloads::ServingLimits limits;
   bool chunked_prefill = true, prefix_caching = true;
   const serving::Batching* batching = nullptr;
+  /// Prompts that wait for more of them while others decode: iterations at most, a share of the tokens of an iteration,
+  /// prompts. And iterations between two looks at what has come.
+  struct Gather {
+    std::int64_t iterations = 0, prompts = 0;
+    double fill = 0;
+  } gather;
+  std::int64_t polls_every = 1;
   std::int64_t slow = 0;  // of its replicas, which take slow_factor times as long
   double slow_factor = 1;
   struct Tier {

@@ -25,26 +25,32 @@ std::int64_t blocks_of(std::int64_t tokens, std::int64_t block) { return (tokens
 class Engine {
  public:
   Engine(const serving::Trace& trace, const serving::Limits& limits, serving::StepTimes& times)
-      : trace_(trace), limits_(limits), times_(times), served_(trace.requests.size()) {}
+      : trace_(trace), limits_(limits), times_(times), served_(trace.requests.size()), seen_(trace.requests.size()) {}
 
   std::vector<Served> run() {
     std::size_t next = 0;
     const bool closed = trace_.concurrency > 0;
     const auto take = [&](Time at) {
       served_[next].arrival = at;
+      read_ = std::max(read_, at) + limits_.front_token * trace_.requests[next].input;
+      seen_[next] = read_ + limits_.front;
       coming_.push_back(next);
       ++next;
     };
     while (next < served_.size() && (!closed || static_cast<std::int64_t>(next) < trace_.concurrency))
       take(closed ? 0 : trace_.requests[next].arrival);
     for (;;) {
-      const auto seen = [&] { return served_[coming_.front()].arrival + limits_.front; };
+      const auto seen = [&] { return seen_[coming_.front()]; };
       const bool idle = waiting_.empty() && running_.empty();
       if (idle && coming_.empty()) break;
       if (idle) now_ = std::max(now_, seen());
       // A plan that was made while the last iteration ran knows what had been seen when that began.
       const Time known = limits_.ahead && !idle ? began_ : now_;
-      while (!coming_.empty() && seen() <= known) {
+      // Looks at what has come behind so many iterations that only decode, or one with prompts in it.
+      const bool looks = idle || prompted_ || decoded_ >= limits_.polls_every;
+      if (looks) decoded_ = 0;
+      prompted_ = false;
+      while (looks && !coming_.empty() && seen() <= known) {
         waiting_.push_back({coming_.front(), trace_.requests[coming_.front()].input});
         coming_.pop_front();
       }
@@ -116,7 +122,8 @@ class Engine {
       ++i;
     }
     fresh.resize(running_.size());
-    while (!preempted && !waiting_.empty() && budget > 0 &&
+    const bool wait = !preempted && gathers();
+    while (!preempted && !wait && !waiting_.empty() && budget > 0 &&
            static_cast<std::int64_t>(running_.size()) < limits_.sequences) {
       const Running& first = waiting_.front();
       const std::int64_t tokens = std::min(first.tokens, budget);
@@ -125,10 +132,28 @@ class Engine {
       budget -= tokens;
       if (served_[first.request].begun == serving::kNever) served_[first.request].begun = now_;
       running_.push_back(first);
+      waited_ = 0;
       fresh.push_back(tokens);
       waiting_.pop_front();
     }
     return execute(fresh);
+  }
+
+  /// Whether prompts wait for more of them; counts the iterations that they did.
+  bool gathers() {
+    const serving::Gather& g = limits_.gather;
+    if (g.iterations == 0 || waiting_.empty()) return false;
+    std::int64_t tokens = 0, prompts = 0;
+    for (const Running& r : running_) tokens += r.decodes ? 1 : 0;
+    const bool nobody = tokens == 0;
+    for (const Running& r : waiting_) {
+      if (static_cast<std::int64_t>(running_.size()) + prompts >= limits_.sequences) break;
+      tokens += r.tokens;
+      ++prompts;
+    }
+    const bool wait = (tokens < g.tokens || prompts < g.prompts) && !nobody && prompts > 0 && waited_ < g.iterations;
+    waited_ += wait ? 1 : 0;
+    return wait;
   }
 
   std::size_t execute(const std::vector<std::int64_t>& fresh) {
@@ -145,6 +170,8 @@ class Engine {
         pieces.push_back({fresh[i], r.computed});
       }
     }
+    prompted_ = !pieces.empty();
+    ++decoded_;
     now_ += pieces.empty() ? times_.decode(count, keys).at(keys) : times_.mixed({count, keys, pieces, sampled});
     std::size_t ended = 0;
     std::vector<Running> stay;
@@ -173,10 +200,14 @@ class Engine {
   const serving::Limits& limits_;
   serving::StepTimes& times_;
   std::vector<Served> served_;
+  std::vector<Time> seen_;
+  Time read_ = 0;  // when the front end is through with those that have come
   std::deque<std::size_t> coming_;
   std::deque<Running> waiting_;
   std::vector<Running> running_;
   Time now_ = 0, began_ = 0;
+  std::int64_t waited_ = 0, decoded_ = 0;
+  bool prompted_ = false;
 };
 
 }  // namespace

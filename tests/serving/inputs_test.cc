@@ -1,6 +1,7 @@
 // Every key of serving, traffic and their precision counts: each moves what comes out, or is refused with a reason. A
 // key that is missing here fails the test.
 #include <algorithm>
+#include <cmath>
 #include <set>
 #include <string>
 #include <vector>
@@ -38,10 +39,14 @@ std::string answer(const std::string& text, const std::vector<std::string>& sets
   workloads::IterationTimes times(s.replica, scenarios::kernels_of(s.machine.device, s.replica.engine.kernels));
   const auto memory = workloads::serving_memory(s.replica, times.pass(),
                                                 static_cast<double>(s.machine.device.memory().value()), s.limits);
-  const serving::Fleet fleet{{s.limits.max_sequences, s.limits.max_batched_tokens, memory.blocks, s.limits.block_tokens,
-                              s.chunked_prefill, s.prefix_caching, s.batching},
-                             s.replicas,
-                             s.router};
+  serving::Fleet fleet{{s.limits.max_sequences, s.limits.max_batched_tokens, memory.blocks, s.limits.block_tokens,
+                        s.chunked_prefill, s.prefix_caching, s.batching},
+                       s.replicas,
+                       s.router};
+  fleet.limits.polls_every = s.polls_every;
+  fleet.limits.gather = {s.gather.iterations,
+                         std::llround(s.gather.fill * static_cast<double>(s.limits.max_batched_tokens)),
+                         s.gather.prompts};
   const serving::Trace trace = serving::trace_of(s.traffic, s.limits.block_tokens);
   const serving::Outcome outcome = serving::serve(trace, fleet, times);
   std::string line = std::to_string(memory.blocks) + " " + std::to_string(s.slo.ttft_s) + " " +
@@ -81,6 +86,8 @@ void walk_pools(std::set<std::string>& walked, const std::string& open) {
                                                                {"memory_utilization", "memory_utilization: 0.8"},
                                                                {"prefix_caching", "prefix_caching: false"},
                                                                {"redundant_experts", "redundant_experts: 8"},
+                                                               {"polls_every", "polls_every: 50"},
+
                                                                {"speculative", "speculative: {accepted: 0.5}"},
                                                                {"batching", "batching: sglang"}};
   for (const auto& [key, member] : below) {
@@ -94,6 +101,16 @@ void walk_pools(std::set<std::string>& walked, const std::string& open) {
     // One replica in both, so that only the key differs.
     const std::string one = "serving.pools=[{replicas: 1, " + pool.substr(1) + "]";
     CHECK(answer(std::string(kBase) + kOpen, {one}) != answer(std::string(kBase) + kOpen, {pools + "replicas: 1}]"}));
+  }
+  // Where several are under way at a time.
+  const std::string shut = answer(std::string(kBase) + kClosed, {pools + "replicas: 1}]"});
+  for (const auto& [key, member] : {std::pair("gather", "gather: {iterations: 9, prompts: 2}"),
+                                    {"gather.iterations", "gather: {iterations: 3, prompts: 2}"},
+                                    {"gather.prompts", "gather: {iterations: 9, prompts: 3}"},
+                                    {"gather.fill", "gather: {iterations: 9, fill: 1}"}}) {
+    INFO(key);
+    walked.insert(std::string("serving.pools[].") + key);
+    CHECK(answer(std::string(kBase) + kClosed, {pools + "replicas: 1, " + member + "}]"}) != shut);
   }
   for (const auto& [key, value] :
        {std::pair("tokens", "{tokens: 2, accepted: 0.5}"), {"accepted", "{accepted: 0.6}"}}) {

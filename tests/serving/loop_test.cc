@@ -45,6 +45,21 @@ Trace random_trace(std::uint64_t seed, std::int64_t count, Time gap, std::int64_
 
 Fleet one(const Limits& limits) { return {limits, 1, Router::round_robin}; }
 
+Limits looking(Limits limits, std::int64_t every) {
+  limits.polls_every = every;
+  return limits;
+}
+
+Limits reading(Limits limits, Time token) {
+  limits.front_token = token;
+  return limits;
+}
+
+Limits gathering(Limits limits, const Gather& gather) {
+  limits.gather = gather;
+  return limits;
+}
+
 TEST_CASE("closed sums are the token-by-token run to the picosecond", "[serving]") {
   struct Case {
     const char* what;
@@ -67,6 +82,14 @@ TEST_CASE("closed sums are the token-by-token run to the picosecond", "[serving]
       {"both, few sequences", {9, 512, 100'000, 16, true, false, vllm, 35'000'003, true}, 40'000'000, 0},
       {"both, closed loop", {256, 512, 100'000, 16, true, false, vllm, 70'000'001, true}, 0, 24},
       {"both, a cache that runs out", {64, 512, 60, 16, true, false, vllm, 35'000'003, true}, 20'000'000, 0},
+      {"looks now and then", looking({256, 512, 100'000, 16, true, false, vllm}, 10), 40'000'000, 0},
+      {"looks now and then, few sequences", looking({7, 512, 100'000, 16, true, false, vllm}, 30), 40'000'000, 0},
+      {"looks now and then, plans ahead", looking({256, 512, 100'000, 16, true, false, vllm, 9, true}, 7), 0, 24},
+      {"prompts read", reading({256, 512, 100'000, 16, true, false, vllm, 9'001, true}, 70'001), 40'000'000, 0},
+      {"prompts read, closed loop", reading({256, 512, 100'000, 16, true, false, vllm}, 70'001), 0, 24},
+      {"waits for tokens", gathering({256, 1024, 100'000, 16, true, false, vllm}, {20, 900, 0}), 40'000'000, 0},
+      {"waits for prompts", gathering({64, 512, 60, 16, true, false, vllm}, {60, 0, 4}), 20'000'000, 0},
+      {"waits for both, few sequences", gathering({9, 512, 1000, 16, true, false, vllm, 9, true}, {15, 400, 3}), 0, 24},
   };
   for (const Case& c : cases) {
     for (std::uint64_t seed = 1; seed <= 6; ++seed) {

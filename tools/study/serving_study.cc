@@ -250,6 +250,10 @@ serving::Limits limits_of(const PoolStudy& study, const scenarios::ServingScenar
                          pool.replica.tokens_per_iteration(),
                          scenario.transfer.first_token};
   limits.tier_write = pool.tier_write;
+  limits.gather = {pool.gather.iterations, std::llround(pool.gather.fill * static_cast<double>(limits.batched_tokens)),
+                   pool.gather.prompts};
+  limits.polls_every = pool.polls_every;
+  limits.front_token = static_cast<serving::Time>(pool.replica.engine.host.token * kPicoseconds);
   return limits;
 }
 
@@ -310,7 +314,7 @@ void run_apart(ServingStudy& study, workloads::IterationTimes& prompts, workload
   apart.decode.slow = scenario.answers->slow;
   apart.decode.slow_factor = scenario.answers->slow_factor;
   // A request has come to the first pool's front end; what it costs to hand it on is the transfer's latency.
-  apart.decode.limits.front = 0;
+  apart.decode.limits.front = apart.decode.limits.front_token = 0;
   apart.handover = {&ways,
                     workloads::cache_bytes_per_token(answers.pass()),
                     scenario.transfer.handing,

@@ -17,6 +17,7 @@
 #include "tools/parallel.h"
 #include "tools/report/text.h"
 #include "tools/study/request_tables.h"
+#include "tools/study/served_launches.h"
 #include "tools/study/serving_study.h"
 #include "tools/study/table_file.h"
 
@@ -127,6 +128,7 @@ std::string name_here(const Names& names, const std::string& text, const char* w
 
 /// The release that stands for an engine's version; the newest where the table does not say it.
 std::string engine_of(const std::string& engine, const std::string& version) {
+  if (engine == "trtllm" && version == "1.0.0rc3") return "trtllm-1.0rc3";
   if (engine == "vllm" && (version.starts_with("0.11.") || version.starts_with("0.12."))) return "vllm-0.12";
   return name_here(kEngineOf, engine, "the engine");
 }
@@ -140,6 +142,7 @@ struct ServedCell {
   std::string device, engine, model, weights = "bf16", attention, experts, cache = "bf16";
   std::int64_t gpus = 1, replicas = 1, tensor = 1, pipeline = 1, expert = 1, attention_data = 1;
   std::string pool;     // further keys of the pool
+  std::string habits;   // further keys of the engine
   std::string pools;    // all of them as YAML, where there are two
   std::string traffic;  // its keys
 };
@@ -163,8 +166,8 @@ std::string yaml_of(const std::string& id, const ServedCell& c) {
       "kv_cache: {}}}\n"
       "software: {}\nserving:\n  pools:\n{}traffic: {{{}}}\n",
       id, c.device, c.gpus, fabric_of(c.device, c.gpus), c.model, c.weights,
-      c.attention.empty() ? c.weights : c.attention, c.experts.empty() ? c.weights : c.experts, c.cache, c.engine,
-      pools, c.traffic);
+      c.attention.empty() ? c.weights : c.attention, c.experts.empty() ? c.weights : c.experts, c.cache,
+      c.habits.empty() ? c.engine : fmt::format("{{inherits: {}, {}}}", c.engine, c.habits), pools, c.traffic);
 }
 
 std::int64_t whole_at(const TableFile& t, std::size_t row, const char* column, std::int64_t fallback) {
@@ -214,13 +217,27 @@ std::vector<std::string> points_scenarios(const TableFile& t, std::size_t row, S
     c.weights = checkpoint.weights;
     c.experts = blackwell ? checkpoint.experts_on_blackwell : checkpoint.experts;
   }
+  LaunchedRow row_of{t.text(row, "engine"),         t.text(row, "version"),
+                     t.text(row, "device"),         t.text(row, "model"),
+                     t.text(row, "precision"),      t.text(row, "measured"),
+                     whole_at(t, row, "tp", 1),     whole_at(t, row, "attention_dp", 1),
+                     whole_at(t, row, "moe_ep", 1), whole_at(t, row, "concurrency", 1),
+                     whole_at(t, row, "isl", 1),    whole_at(t, row, "osl", 1)};
+  const ServedLaunch launch = mode == "agg" ? launch_of(row_of) : ServedLaunch{};
   // TensorRT-LLM's checkpoints of 8 and 4 bits say that the cache has 8; other engines' default is the activations'.
   if (t.text(row, "engine") == "trtllm" && c.weights != "bf16") c.cache = "fp8";
+  if (!launch.cache.empty()) c.cache = launch.cache;
   if (mode == "agg") {
+    c.pool = launch.pool;
+    c.habits = launch.software;
     c.tensor = whole_at(t, row, "tp", 1);
     c.pipeline = whole_at(t, row, "pp", 1);
     c.attention_data = whole_at(t, row, "attention_dp", 1);
-    c.expert = whole_at(t, row, "moe_ep", 1);
+    c.expert = launch.expert > 0 ? launch.expert : whole_at(t, row, "moe_ep", 1);
+    if (launch.attention_data > 0) {
+      c.tensor = c.tensor * c.attention_data / launch.attention_data;
+      c.attention_data = launch.attention_data;
+    }
     c.gpus = c.tensor * c.pipeline * c.attention_data;
   } else {
     set_apart(c, t, row);

@@ -18,6 +18,10 @@ constexpr double kManyRows = 512;
 constexpr double kGridRatio = 1.2, kFineRatio = 1.03;
 constexpr std::int64_t kMostKeys = std::int64_t{1} << 40;
 
+/// deepseek-ai/FlashMLA, README of 2025-02-24: 580 TFLOPS where it computes and 3000 GB/s where it reads, on an H800 of
+/// 989 and 3350.
+constexpr double kFlashMlaCompute = 580.0 / 989.4, kFlashMlaMemory = 3000.0 / 3350;
+
 /// Bytes of an activation.
 constexpr double kActivationBytes = 2;
 
@@ -112,10 +116,11 @@ double IterationTimes::roofline(WeightType type, double flops, double bytes) con
 /// rate of its NIC.
 double IterationTimes::all_reduce(double gpus, double bytes, bool captured) const {
   const double per_node = as_real(replica_.gpus_per_node);
-  if (gpus <= per_node) return kernels_.seconds(calibration::ServedAllReduce{gpus, bytes, captured});
+  const double beside = replica_.engine.host.exchange;
+  if (gpus <= per_node) return beside + kernels_.seconds(calibration::ServedAllReduce{gpus, bytes, captured});
   const double nodes = std::ceil(gpus / per_node);
   const double within = kernels_.seconds(calibration::ServedAllReduce{per_node, bytes, captured});
-  return within + 2 * std::ceil(std::log2(nodes)) * replica_.nic_latency +
+  return beside + within + 2 * std::ceil(std::log2(nodes)) * replica_.nic_latency +
          2 * (nodes - 1) / nodes * bytes / per_node / replica_.nic_rate;
 }
 
@@ -150,7 +155,8 @@ IterationTimes::Part IterationTimes::of_rows(const ServedOp& op, double rows, bo
   if (const auto* e = std::get_if<ExpertsOp>(&op)) {
     calibration::ServedMixture mixture = e->mixture;
     mixture.tokens = rows * e->groups;
-    if (replica_.layout.attention_data == 1) mixture.kernels = habits.experts;
+    if (replica_.layout.attention_data == 1 || habits.experts == calibration::ExpertKernels::marlin)
+      mixture.kernels = habits.experts;
     const calibration::MixtureLoad load = calibration::load_of(mixture);
     calibration::ServedMixture seen = mixture;
     if (e->dispatched) {
@@ -275,7 +281,15 @@ IterationTimes::Part IterationTimes::of_decodes(const ServedOp& op, double seque
     block.pieces = {&each, 1};
     block.decode = true;
     const double row = block.kv_lora + block.rope;
-    part.seconds = kernels_.seconds(block);
+    const double core = 2 * checked() * keys * block.heads * (row + block.kv_lora);
+    if (replica_.engine.habits.latent == calibration::LatentCore::flash_mla) {
+      const calibration::PromptPiece alone{each.sequences, 1, 0};
+      block.pieces = {&alone, 1};
+      const calibration::DeviceProfile& device = kernels_.device();
+      part.seconds = std::max(core / (kFlashMlaCompute * device.peak(calibration::DataType::bf16).value()),
+                              keys * row * block.kv_bytes / (kFlashMlaMemory * device.memory_bandwidth().value()));
+    }
+    part.seconds += kernels_.seconds(block);
     part.flops = checked() * (2 * sequences * l->weights / calibration::weight_bytes(block.type) +
                               2 * keys * block.heads * (row + block.kv_lora));
     part.bytes = l->weights + keys * row * block.kv_bytes;
@@ -382,7 +396,9 @@ double IterationTimes::host_bound(double gpu, double sequences, double rows, boo
     launches = kernels_of_pass() * host.kernel;
   else if (has_prompts)
     launches = as_real(replica_.model.layers) * host.layer;
-  const double busy = host.iteration + sequences * host.sequence;
+  // Attention groups have a scheduler each.
+  const double own = std::ceil(sequences / as_real(replica_.layout.attention_data));
+  const double busy = host.iteration + own * host.sequence;
   const double device = std::max(gpu, launches);
   return (host.overlap == calibration::HostOverlap::schedule ? std::max(device, busy) : device + busy) + host.gap;
 }

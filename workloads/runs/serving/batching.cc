@@ -6,8 +6,8 @@
 namespace orrery::serving {
 
 std::span<const Batching* const> batching_policies() {
-  static constexpr std::array<const Batching*, 4> kPolicies{&policies::vllm_v1, &policies::sglang, &policies::no_evict,
-                                                            &policies::max_utilization};
+  static constexpr std::array<const Batching*, 5> kPolicies{
+      &policies::vllm_v1, &policies::sglang, &policies::sglang_mixed, &policies::no_evict, &policies::max_utilization};
   return kPolicies;
 }
 

@@ -19,7 +19,7 @@ struct Batching {
 };
 
 namespace policies {
-extern const Batching vllm_v1, sglang, no_evict, max_utilization;
+extern const Batching vllm_v1, sglang, sglang_mixed, no_evict, max_utilization;
 }
 
 std::span<const Batching* const> batching_policies();

@@ -1,8 +1,9 @@
 // TensorRT-LLM's capacity schedulers (cpp/tensorrt_llm/batch_manager/capacityScheduler.cpp, v0.9 to v1.2) with
 // in-flight batching: prompts and decodes share an iteration of at most max_num_tokens. GUARANTEED_NO_EVICT lets a
 // request in where the blocks left hold all that it and those that run may ever write, so that nobody is ever thrown
-// out; MAX_UTILIZATION where they hold its prompt, and throws out the last that came where they run out. Left out:
-// static batches, the wait that lets attention-parallel ranks fill.
+// out; MAX_UTILIZATION where they hold its prompt, and throws out the last that came where they run out. Prompts
+// may wait for more of them (py_executor.py: batch_wait_timeout_iters and batch_wait_max_tokens_ratio; and
+// attention_dp_config, by which every rank is to have one). Left out: static batches.
 #include <algorithm>
 
 #include "workloads/runs/serving/batching.h"
@@ -28,7 +29,7 @@ void next_of_trtllm(Scheduler& scheduler, Plan& plan, bool no_evict) {
     budget -= fresh;
     ++i;
   }
-  if (preempted) return;
+  if (preempted || scheduler.gathers()) return;
   while (!scheduler.waiting().empty() && budget > 0 && scheduler.running() < limits.sequences) {
     const Scheduler::Found found = scheduler.found();
     const std::int32_t id = scheduler.waiting().front();

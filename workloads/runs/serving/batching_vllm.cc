@@ -32,7 +32,7 @@ void next_of_vllm(Scheduler& scheduler, Plan& plan) {
     budget -= fresh;
     ++i;
   }
-  if (preempted) return;
+  if (preempted || scheduler.gathers()) return;
   while (!scheduler.waiting().empty() && budget > 0 && scheduler.running() < limits.sequences) {
     const Scheduler::Found found = scheduler.found();
     const std::int64_t left = scheduler.sequence(scheduler.waiting().front()).prompt - found.tokens;

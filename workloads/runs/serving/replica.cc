@@ -20,13 +20,29 @@ Replica::Replica(const Trace& trace, const Limits& limits, StepTimes& times, std
 }
 
 bool Replica::could_begin() const {
-  return scheduler_.waiting().empty() && scheduler_.running() < scheduler_.limits().sequences;
+  return (scheduler_.waiting().empty() || scheduler_.gathering()) &&
+         scheduler_.running() < scheduler_.limits().sequences;
 }
 
 std::int64_t Replica::steps_until(Time seen, std::int64_t most) {
   const std::int64_t reached =
       seen > now_ ? steps_to_reach(times_, scheduler_.decoding(), scheduler_.keys(), most, seen - now_) : 0;
-  return std::clamp<std::int64_t>(reached + (scheduler_.limits().ahead ? 1 : 0), 1, most);
+  std::int64_t steps = std::max<std::int64_t>(1, reached + (scheduler_.limits().ahead ? 1 : 0));
+  if (const std::int64_t every = scheduler_.limits().polls_every; every > 1) {
+    const std::int64_t since = (scheduler_.steps() - polled_) % every;
+    steps = (since + steps + every - 1) / every * every - since;
+  }
+  return std::min(steps, most);
+}
+
+void Replica::note_polls(std::int64_t sequences, std::int64_t keys, std::int64_t steps) {
+  const std::int64_t every = scheduler_.limits().polls_every;
+  if (every == 1) return;
+  const std::int64_t since = (scheduler_.steps() - polled_) % every;
+  const std::int64_t last = (since + steps - 1) / every * every - since;  // before the stretch's end
+  if (last < 1) return;
+  const std::int64_t behind = scheduler_.limits().ahead ? last - 1 : last;
+  polled_known_ = now_ + (behind > 0 ? time_of_steps(times_, sequences, keys, behind) : 0);
 }
 
 bool Replica::come(std::int32_t request, Time at, Time arrival) {
@@ -37,7 +53,8 @@ bool Replica::come(std::int32_t request, Time at, Time arrival) {
     served.refused = true;
     return false;
   }
-  Time seen = at + scheduler_.limits().front;
+  read_ = std::max(read_, at) + scheduler_.limits().front_token * scheduler_.request(request).input;
+  Time seen = read_ + scheduler_.limits().front;
   if (!scheduler_.limits().tiers.empty() && scheduler_.limits().prefix_caching) {
     const auto contents = trace_.contents_of(scheduler_.request(request));
     const std::int64_t here = scheduler_.blocks().found(contents);
@@ -161,7 +178,9 @@ void Replica::take_in() {
     else
       since_.emplace_back(served.first, 1);
   }
-  while (!coming_.empty() && coming_.front().seen <= known) {
+  const bool looks = idle() || polls_now();
+  if (looks) polled_ = scheduler_.steps();
+  while (!coming_.empty() && coming_.front().seen <= (looks ? known : polled_known_)) {
     scheduler_.wait(coming_.front().request);
     coming_.pop_front();
   }
@@ -189,6 +208,7 @@ void Replica::plan_next() {
   std::int64_t steps = std::min(scheduler_.steps_to_end(), scheduler_.steps_of_blocks());
   // A preemption frees blocks: who waits may begin in the iteration behind it.
   if (!preempted.empty()) steps = 1;
+  if (scheduler_.gathering()) steps = std::min(steps, scheduler_.gather_left());
   if (!coming_.empty() && could_begin()) steps = std::min(steps, steps_until(coming_.front().seen, steps));
   if (!joining_.empty()) steps = std::min(steps, steps_until(joining_.front().seen, steps));
   stretch_.steps = steps;
@@ -260,6 +280,7 @@ void Replica::do_mixed(const Plan& plan) {
   count_blocks(took);
   began_ = now_;
   now_ += took;
+  polled_ = scheduler_.steps();
   for (const Chunk& chunk : plan.chunks) {
     if (scheduler_.finish_chunk(chunk)) emit_first(chunk.sequence);
   }
@@ -301,6 +322,7 @@ void Replica::do_stretch() {
   outcome_.busy += took;
   record_steps(steps, took);
   if (!joined_.empty()) show_first(now_ + times_.decode(sequences, keys).at(keys));
+  note_polls(sequences, keys, steps);
   scheduler_.do_steps(steps);
   count_blocks(took);
   now_ += took;

@@ -79,6 +79,9 @@ class Replica {
   void show_first(Time at);
   /// Something comes that a replica which stands still may have waited for.
   void wake(Time at);
+  /// Notes the looks at what has come in a stretch that is through, but for one at its end.
+  void note_polls(std::int64_t sequences, std::int64_t keys, std::int64_t steps);
+  bool polls_now() const { return (scheduler_.steps() - polled_) % scheduler_.limits().polls_every == 0; }
   /// Whether the next that comes could begin as things stand.
   bool could_begin() const;
   /// Steps of a stretch of at most `most` until a request that is seen at `seen` is in a plan.
@@ -104,6 +107,9 @@ class Replica {
   std::int32_t number_;
   const Trace& trace_;
   Time now_ = 0, began_ = 0;  // began: the last iteration
+  Time read_ = 0;             // when the front end is through with those that have come
+  std::int64_t polled_ = 0;   // decoding iterations done at a look at what has come
+  Time polled_known_ = -1;    // what the last look could know of, where it is not now
   struct Coming {
     Time seen;
     std::int32_t request;

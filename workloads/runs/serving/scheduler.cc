@@ -99,6 +99,7 @@ std::int32_t Scheduler::admit() {
   const Found cached = found();
   const std::int32_t id = waiting_.front();
   waiting_.pop_front();
+  waited_ = 0;
   Sequence& s = at(id);
   s.running = true;
   ++s.admissions;
@@ -210,6 +211,7 @@ std::int32_t Scheduler::preempt() {
 }
 
 bool Scheduler::make_room() {
+  gathering_ = false;
   bool any = false;
   while (decoding_ > 0 && blocks_of_steps(1) > blocks_.free()) {
     preempt();
@@ -218,7 +220,23 @@ bool Scheduler::make_room() {
   return any;
 }
 
+bool Scheduler::gathers() {
+  const Gather& g = limits_.gather;
+  gathering_ = false;
+  if (g.iterations == 0 || waiting_.empty()) return false;
+  std::int64_t tokens = decoding_, prompts = 0;
+  for (const std::int32_t id : waiting_) {
+    if (running_ + prompts >= limits_.sequences || (tokens >= g.tokens && prompts >= g.prompts)) break;
+    tokens += sequence(id).prompt;
+    ++prompts;
+  }
+  const bool enough = tokens >= g.tokens && prompts >= g.prompts;
+  gathering_ = !enough && decoding_ > 0 && prompts > 0 && waited_ < g.iterations;
+  return gathering_;
+}
+
 void Scheduler::do_steps(std::int64_t steps) {
+  if (gathering_) waited_ += steps;
   const std::int64_t blocks = blocks_of_steps(steps);
   blocks_.take(blocks);
   promised_ -= blocks;

@@ -22,6 +22,12 @@ struct Batching;
 /// once the cache has come to where the answer is written, or is computed there (from the prompt's last token).
 enum class FirstToken : std::uint8_t { prefill, transfer, decode };
 
+/// Prompts that wait while others decode, until there are more of them: so many tokens with those that decode, so many
+/// prompts, or for so many iterations at most. 0: nobody waits.
+struct Gather {
+  std::int64_t iterations = 0, tokens = 0, prompts = 0;
+};
+
 /// What a replica's engine may hold.
 struct Limits {
   std::int64_t sequences = 256;        // under way at a time
@@ -39,6 +45,11 @@ struct Limits {
   FirstToken first_token = FirstToken::transfer;
   std::vector<Tier> tiers = {};  // below its cache, each of a replica
   TierWrite tier_write = TierWrite::on_eviction;
+  /// That the front end takes for each token of a prompt ahead of `front`, of one request after the other.
+  Time front_token = 0;
+  Gather gather = {};
+  /// Iterations that only decode between two looks at what has come; one with prompts in it is followed by a look.
+  std::int64_t polls_every = 1;
 };
 
 struct Sequence {
@@ -110,8 +121,13 @@ class Scheduler {
   std::int32_t preempt();
   /// Preempts until all that decode have room for a token more; whether any was.
   bool make_room();
+  /// Whether prompts that wait are to wait for more (Limits::gather); a policy then lets nobody in.
+  bool gathers();
 
   // What the replica does.
+  /// Whether the last plan let nobody in for that reason, and iterations until it would.
+  bool gathering() const { return gathering_; }
+  std::int64_t gather_left() const { return limits_.gather.iterations - waited_; }
   /// A request comes, and waits.
   void wait(std::int32_t id);
   /// Contents of a request that comes have been read from below the cache.
@@ -190,6 +206,8 @@ class Scheduler {
   std::int64_t decoding_ = 0, keys_ = 0, steps_ = 0, running_ = 0;
   std::int32_t newest_ = -1, oldest_ = -1;
   std::int64_t promised_ = 0, reserved_ = 0;
+  bool gathering_ = false;
+  std::int64_t waited_ = 0;  // iterations
   std::vector<std::int32_t> preempted_;
   std::int64_t prompt_tokens_ = 0, found_tokens_ = 0;
 };

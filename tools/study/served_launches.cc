@@ -1,0 +1,154 @@
+// The scripts, one function an engine. See served_launches.h. A flag that moves no times, or none that are modelled
+// (stream intervals, fusions that kernels' tables have), is left out.
+#include "tools/study/served_launches.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace orrery::tools {
+
+namespace {
+
+bool is_blackwell(const LaunchedRow& r) { return r.device.starts_with("b") || r.device.starts_with("gb"); }
+
+std::int64_t up_to(std::int64_t tokens, std::int64_t step) { return (tokens + step - 1) / step * step; }
+
+/// Keys of a pool; 0: the engine's default.
+std::string limits(std::int64_t sequences, std::int64_t tokens, double share) {
+  std::string text = ", prefix_caching: false";
+  if (tokens > 0 && sequences > 0) sequences = std::min(sequences, tokens);
+  if (sequences > 0) text += fmt::format(", max_sequences: {}", sequences);
+  if (tokens > 0) text += fmt::format(", max_batched_tokens: {}", tokens);
+  if (share > 0) text += fmt::format(", memory_utilization: {}", share);
+  return text;
+}
+
+/// 70b_fp[48]_*_docker.sh, gptoss_fp4_*.sh, minimaxm2.5_*.sh, kimik2.5_*.sh.
+ServedLaunch of_vllm(const LaunchedRow& r) {
+  ServedLaunch launch;
+  constexpr std::int64_t kBatched = 8192;
+  if (r.model == "Llama-3.1-70B") {
+    launch.cache = "fp8";
+    launch.pool = limits(is_blackwell(r) ? 512 : r.concurrency, kBatched, 0.9);
+  } else if (r.model == "gpt-oss-120b") {
+    if (is_blackwell(r))
+      launch.cache = "fp8";
+    else if (r.day >= "2026")
+      launch.software = "kernels: {experts: marlin}";  // VLLM_MXFP4_USE_MARLIN
+    launch.pool = limits(is_blackwell(r) ? 512 : r.concurrency, kBatched, 0.9);
+  } else if (r.model == "Kimi-K2.5") {
+    launch.pool = limits(r.concurrency, 0, r.precision == "int4" ? 0.95 : 0.9);
+  } else if (r.model == "MiniMax-M2.5") {
+    // From April 2026 on, with v0.19.
+    if (is_blackwell(r) && r.day >= "2026-04") {
+      launch.cache = "fp8";
+      launch.pool = limits(0, 2 * r.input, 0.9);
+    } else {
+      const bool h200 = r.device == "h200-sxm";
+      launch.pool = limits(r.device == "h100-sxm" ? 256 : 0, 0, h200 ? 0.95 : 0.9);
+      if (h200) launch.expert = r.tensor;  // [ "$EP_SIZE" -ge 1 ]
+    }
+  }
+  return launch;
+}
+
+/// dsr1_fp[48]_*_trt_mtp.sh came on 2026-01-14 and ran again, on a release of its own, on 2026-02-05 and 06 (commits
+/// bf345672, 5d517074, 0aae52d4).
+bool drafts(const LaunchedRow& r) {
+  return r.version == "1.2.0rc6.post3" || (r.version == "1.1.0rc2.post2" && r.day >= "2026-01-14");
+}
+
+/// Three drafts an iteration, one where attention is data-parallel. How many are accepted is not published of these
+/// runs; taken are the lengths of its successor while it thinks (golden_al_distribution/dsv4_mtp.yaml: 2.49 and 1.79).
+std::string drafted(const LaunchedRow& r) {
+  return r.attention_data > 1 ? ", speculative: {tokens: 1, accepted: 0.79}"
+                              : ", speculative: {tokens: 3, accepted: 1.49}";
+}
+
+/// Until 2025-11-02 the scripts chose how experts and attention were cut, by the load; later the columns have it.
+void set_by_load(const LaunchedRow& r, ServedLaunch& launch) {
+  const std::int64_t gpus = r.tensor * r.attention_data;
+  const bool long_prompts = r.input == 8192, even = r.input == 1024 && r.output == 1024;
+  std::int64_t experts_from = 1, attention_from = 65;
+  if (r.precision == "fp4") {
+    attention_from = long_prompts ? 33 : 256;
+    experts_from = gpus == 4 || long_prompts ? 33 : even ? 9 : 17;
+  } else if (r.device == "h200-sxm" ? long_prompts : even) {
+    attention_from = 33;
+  }
+  launch.expert = r.concurrency >= experts_from ? gpus : 1;
+  launch.attention_data = r.concurrency >= attention_from ? gpus : 1;
+}
+
+/// 70b_fp[48]_*_trt_*.sh, dsr1_fp[48]_*_trt*.sh, gptoss_fp4_*_trt*.sh.
+ServedLaunch of_trtllm(const LaunchedRow& r) {
+  ServedLaunch launch;
+  if (r.model == "Llama-3.1-70B") {
+    launch.pool = limits(0, 0, 0);
+    if (r.input == 1024 && r.output == 1024 && r.tensor < 8) launch.pool += ", gather: {iterations: 20, fill: 0.9}";
+  } else if (r.model == "gpt-oss-120b") {
+    launch.cache = is_blackwell(r) ? "fp8" : "bf16";
+    launch.pool = limits(is_blackwell(r) ? 512 : r.concurrency, 20000, 0.85);
+  } else if (r.model == "DeepSeek-R1") {
+    launch.cache = "fp8";
+    const std::int64_t least = up_to(r.concurrency + r.input + 64, 64);
+    const bool roomy = is_blackwell(r) && r.day >= "2026-01-29";
+    launch.pool = limits(0, roomy ? std::max<std::int64_t>(8192, least) : least, is_blackwell(r) ? 0.8 : 0.75);
+    const bool blocks = r.precision == "fp8";
+    if (r.day <= "2025-11-02") set_by_load(r, launch);
+    const std::int64_t groups = launch.attention_data > 0 ? launch.attention_data : r.attention_data;
+    if (groups > 1)  // attention_dp_config: enable_balance
+      launch.pool += fmt::format(", gather: {{iterations: 60, prompts: {}}}", groups);
+    else if (roomy && blocks && r.input == 1024 && r.output == 1024 && r.concurrency >= 64 && !drafts(r))
+      launch.pool += ", gather: {iterations: 40, fill: 0.8}";
+    if (r.day < "2026" && blocks)  // moe_config.backend: DEEPGEMM
+      launch.software = "kernels: {experts: grouped}";
+    if (drafts(r)) launch.pool += drafted(r);
+  }
+  return launch;
+}
+
+/// dsr1_fp[48]_*.sh.
+ServedLaunch of_sglang(const LaunchedRow& r) {
+  ServedLaunch launch;
+  if (r.model != "DeepSeek-R1") return launch;
+  if (!is_blackwell(r)) {
+    launch.pool = limits(r.input == 1024 && r.output == 1024 ? 512 : 256, 32768, 0.82);
+    return launch;
+  }
+  launch.cache = "fp8";
+  if (r.precision == "fp4")
+    launch.pool = limits(256, 16384, 0.85);
+  else if (r.tensor * r.attention_data == 4)
+    launch.pool = limits(32, 8192, 0.95);
+  else
+    launch.pool = limits(128, 32768, 0.82);
+  // --scheduler-recv-interval
+  launch.pool += fmt::format(", polls_every: {}", r.concurrency >= 16 && r.tensor * r.attention_data != 4 ? 30 : 10);
+  return launch;
+}
+
+/// aiconfigurator's generator (backends/trtllm.py, rule_plugin/benchmark/*.rule): a prompt and 1500 tokens beside what
+/// decodes.
+ServedLaunch of_laboratory(const LaunchedRow& r) {
+  ServedLaunch launch;
+  constexpr std::int64_t kBeside = 1500, kBlock = 32;
+  if (r.engine == "trtllm")
+    launch.pool = limits(r.concurrency, up_to(r.concurrency + r.input + kBeside, kBlock), 0.8);
+  else
+    launch.pool = limits(r.concurrency, r.concurrency + r.input + kBeside, 0);
+  // Its generator has written launches of SGLang (agg enable_mixed_chunk) since the end of 2025.
+  if (r.engine == "sglang" && !r.version.starts_with("0.5.1.")) launch.pool += ", batching: sglang-mixed";
+  return launch;
+}
+
+}  // namespace
+
+ServedLaunch launch_of(const LaunchedRow& row) {
+  if (row.day.empty()) return of_laboratory(row);
+  if (row.engine == "vllm") return of_vllm(row);
+  return row.engine == "trtllm" ? of_trtllm(row) : of_sglang(row);
+}
+
+}  // namespace orrery::tools

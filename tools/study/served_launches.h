@@ -1,0 +1,28 @@
+// How servers were launched that a table of closed loops was measured on: what the benchmark's scripts set and no
+// column says. The rows of InferenceX (SemiAnalysisAI/InferenceX, benchmarks/, at the day of the measurement) are told
+// by their day, those of NVIDIA's laboratory (ai-dynamo/aiconfigurator, whose generator wrote the launches) by having
+// none. A launch that is not known leaves an engine's defaults.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace orrery::tools {
+
+/// A row of the table, as far as scripts ask for it.
+struct LaunchedRow {
+  std::string engine, version, device, model, precision, day;  // day: empty where the laboratory's
+  std::int64_t tensor = 1, attention_data = 1, expert = 1, concurrency = 1, input = 1, output = 1;
+};
+
+struct ServedLaunch {
+  std::string cache;     // the type of keys and values; empty: the checkpoint's
+  std::string software;  // further keys of the engine's, as YAML; empty: none
+  std::string pool;      // further keys of the pool
+  // Where the script set what the columns have lost; 0: as the columns say.
+  std::int64_t attention_data = 0, expert = 0;
+};
+
+ServedLaunch launch_of(const LaunchedRow& row);
+
+}  // namespace orrery::tools
