@@ -187,8 +187,8 @@ TEST_CASE("the language model of a whole of several parts is read under any of i
       "max_position_embeddings": 2048, "tie_word_embeddings": false})";
   const workloads::Model alone = model_of_config(folder, text);
   for (const std::string& whole : {"{\"model_type\": \"a\", \"text_config\": " + text + "}",
-                                  "{\"model_type\": \"a\", \"llm_config\": " + text + "}",
-                                  "{\"model_type\": \"a\", \"thinker_config\": {\"text_config\": " + text + "}}"}) {
+                                   "{\"model_type\": \"a\", \"llm_config\": " + text + "}",
+                                   "{\"model_type\": \"a\", \"thinker_config\": {\"text_config\": " + text + "}}"}) {
     INFO(whole);
     const workloads::Model part = model_of_config(folder, whole);
     CHECK(workloads::parameter_count(part) == workloads::parameter_count(alone));

@@ -119,7 +119,7 @@ json config_json(const std::string& file, const std::string& written) {
 /// The language model inside a model of several parts, under the name that its family gives it.
 struct TextPart {
   const json* object = nullptr;  // null: the whole is one
-  std::string top;             // the whole's member that it lies in
+  std::string top;               // the whole's member that it lies in
   std::size_t from = 0;
 };
 TextPart text_part(const json& document, const std::string& text) {
