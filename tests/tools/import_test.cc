@@ -236,10 +236,11 @@ TEST_CASE("layers with experts, by the lists that Megatron-LM takes") {
     CHECK(dense(two) == 2);
   }
   CHECK(dense("[1]*6") == 0);
+  CHECK(megatron(flags + "'[0,1]*3'").model.experts.every == 2);
   const auto refused = [&](const std::string& pattern, const std::string& part) {
     check_refused(tests::orrery({"import", "megatron", flags + "'" + pattern + "'"}), {"--moe-layer-freq", part});
   };
-  for (const char* not_modelled : {"[0,1]*3", "[1]*2+[0]*4", "[0]*6", "[2]*6", "[0]*2-[1]*4", "[0]*2+", "[]", "["})
+  for (const char* not_modelled : {"[1]*2+[0]*4", "[0]*6", "[2]*6", "[0]*2-[1]*4", "[0]*2+", "[]", "["})
     refused(not_modelled, "expected a number, or dense layers ahead");
   refused("[0]*99999999999999999999+[1]*5", "expected a number");
   refused("[0]*2+[1]*5", "of 7 layers, expected the 6");

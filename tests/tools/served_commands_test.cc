@@ -231,9 +231,11 @@ TEST_CASE("a user who asks the same question again finds all but its last block 
   const auto first_token = [&](std::size_t row) {
     return result.at("rows").at(row).at("predicted").at("ttft_ms").get<double>();
   };
-  // 20 of 600 requests are the first of their user; eight times the tokens take much longer where they are computed.
-  CHECK(first_token(1) > first_token(0));
-  CHECK(first_token(1) < 1.5 * first_token(0));
+  // 20 of 600 requests are the first of their user; eight times the tokens take much longer where they are computed,
+  // and here what it takes to read them, 3 us each, and to wait for whoever's are being read.
+  constexpr double kRead = 2800 * 3e-3;
+  CHECK(first_token(1) > first_token(0) + 0.9 * kRead);
+  CHECK(first_token(1) < first_token(0) + 1.5 * kRead);
   const json computed =
       answer_of({"serving", "llama3.1-70b-serving-h100", "--json", "-", "--set", "traffic.input=3200"});
   const json fewer = answer_of({"serving", "llama3.1-70b-serving-h100", "--json", "-", "--set", "traffic.input=400"});

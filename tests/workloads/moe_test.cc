@@ -666,6 +666,7 @@ TEST_CASE("rows that come to experts are cast by kernels of their own, padded in
     computation.experts = style;
     computation.precision.matmul = type;
     computation.style.casts = fuses ? calibration::Casts::fused : calibration::Casts::apart;
+    computation.style.recipes.set(scenarios::recipe_book().usual(calibration::RecipePart::activation));
     const Network network = moe(mixture(), Split{}, computation);
     double sum = 0;
     for (const LayerOp& op : network.layer(1).ops) {

@@ -165,7 +165,8 @@ void take_work(Sections& config, Draft& draft) {
   const std::string software = compiled ? "torchtitan-2025.06" : "torchtitan-2025.08-eager";
   draft.set("software", software);
   if (!compiled)
-    draft.first("compile: the model is not, so that its blocks run operation by operation (feature eager-blocks)");
+    draft.first(
+        "compile: the model is not, so that its blocks run operation by operation (software torchtitan-2025.08-eager)");
   draft.assumed("software", software + "; --set software=NAME for another release");
   take_optimizer(config.word({"optimizer.name"}, "AdamW"), draft);
 }
