@@ -312,11 +312,11 @@ void put_elsewhere(const Elsewhere& where, const Settings& reference, const Reci
   const std::vector<std::string> names = size_names(recipe.part);
   const auto at = std::find(names.begin(), names.end(), where.size);
   if (at == names.end()) reference.fail(fmt::format("got {}, {}", name_of(recipe.part), where.unknown));
-  const auto group = static_cast<std::uint8_t>(at - names.begin());
+  const auto size = static_cast<std::uint8_t>(at - names.begin());
   for (auto lines : {&Recipe::forward, &Recipe::backward}) {
-    for (Line& own : recipe.*lines) own.conditions.push_back({group, false});
+    for (Line& own : recipe.*lines) own.conditions.push_back({size, false});
     for (Line line : other.*lines) {
-      line.conditions.push_back({group, true});
+      line.conditions.push_back({size, true});
       (recipe.*lines).push_back(std::move(line));
     }
   }

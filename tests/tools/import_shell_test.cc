@@ -213,6 +213,10 @@ TEST_CASE("patterns of a launch: hybrids by letters, experts in the last of ever
   CHECK(value(hybrid, "model.mixers.M.heads") == "128");
   CHECK(value(hybrid, "model.ffn_hidden") == "21504");
   CHECK(value(hybrid, "model.norm") == "rms_norm");
+  CHECK_THROWS_WITH(
+      draft_of("torchrun --nproc_per_node 8 pretrain_mamba.py --hybrid-layer-pattern 'M*/M/E' --hidden-size "
+               "4096 --num-attention-heads 32 --seq-length 4096 --micro-batch-size 1 --bf16 --vocab-size 9"),
+      ContainsSubstring("expected the same blocks for each"));
   CHECK(hybrid.ignored().at(0).find("model.vocab: 128256 stands in") != std::string::npos);
 }
 

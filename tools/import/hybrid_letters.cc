@@ -46,6 +46,11 @@ std::vector<std::string> words_of(const Settings& pattern, const std::string& le
 
 void put_predictions(Draft& draft, const Settings& pattern, const std::vector<std::string>& parts) {
   if (parts.size() < 2) return;
+  for (const std::string& part : parts) {
+    if (&part != &parts[0] && part != parts[1])
+      pattern.fail(fmt::format("got {} behind {} ahead of further predictions, expected the same blocks for each",
+                               sim::printable(part), sim::printable(parts[1])));
+  }
   const std::vector<std::string> words = words_of(pattern, parts[1]);
   const bool channel =
       words.size() == 2 && (words[1] == "F" || words[1] == "E") && (words[0] == "M" || words[0] == "A");
