@@ -127,6 +127,8 @@ ServingEngine ServingEngine::load(const Settings& document) {
                    habits != nullptr ? habits->get_number("few_rows", 256) : 256,
                    choice_at(habits, "latent", LatentCore{}, {"measured", "flash_mla"})};
   const std::vector<std::string> shown{"prefill", "transfer", "decode"};
+  if (document.get_choice("sequences_of", "replica", {"replica", "stage"}) == "stage")
+    engine.sequences_of = SequencesOf::stage;
   const std::string first = document.get_choice("first_token", "transfer", shown);
   engine.first_token = static_cast<FirstShown>(std::find(shown.begin(), shown.end(), first) - shown.begin());
   if (habits != nullptr) {
@@ -242,6 +244,12 @@ std::vector<sim::Key> host_and_memory_keys() {
        "Where prompts are computed apart: when the first token is shown, behind the prompt, when its cache has "
        "arrived, "
        "or computed where the answer is."},
+      {"sequences_of",
+       "choice",
+       "",
+       "replica",
+       {"replica", "stage"},
+       "Whose number max_sequences is: the replica's, or that of each of the micro-batches on its pipeline stages."},
       {"host.overlap", "choice", "", "none", overlap_names(),
        "schedule: the next iteration is prepared while the device runs this one."},
       {"host.plans",

@@ -32,6 +32,10 @@ enum class LatentCore : std::uint8_t { measured, flash_mla };
 /// rows of the other are on their way.
 enum class MicroBatches : std::uint8_t { one, overlapped };
 /// Prompts and answers on replicas of their own: when the first token is shown. As soon as the prompt is computed; when
+/// Whose number max_sequences is, where a replica has several pipeline stages: all that are under way, or those of each
+/// of the micro-batches that are, one a stage. max_batched_tokens is always of a micro-batch.
+enum class SequencesOf : std::uint8_t { replica, stage };
+
 /// its cache has arrived where the answer is written; or when it is computed there, from the prompt's last token.
 enum class FirstShown : std::uint8_t { prefill, transfer, decode };
 
@@ -50,6 +54,7 @@ struct ServingEngine {
     double memory_utilization = 0.9;
     bool chunked_prefill = true, prefix_caching = true;
   } defaults;
+  SequencesOf sequences_of = SequencesOf::replica;
   /// Sizes, in tokens, that whole iterations are captured at; batches are padded to the next.
   std::vector<std::int64_t> graph_sizes;
   struct Host {

@@ -571,9 +571,9 @@ ServingScenario load_serving(const Settings& document) {
   load_power(document, job);
   s.machine = job.machine;
   s.power = job.power;
-  if (s.power.cap_w > 0)
-    s.assumptions.emplace_back(
-        "power.cap moves no times where a model is served: its iterations wait for memory most of all.");
+  const calibration::PowerModel& own = job.machine.device.power();
+  s.replica.power = {s.power.at_temperature(own), own.limit};
+  s.replica.power.board.limit = s.power.limit_of(own);
   s.replica.model = job.model;
   s.replica.gpus_per_node = job.machine.gpus_per_node;
   if (const topology::FabricSpec& fabric = job.machine.fabric; job.machine.gpus > job.machine.gpus_per_node) {
@@ -593,6 +593,28 @@ ServingScenario load_serving(const Settings& document) {
     s.price_per_gpu_hour_usd = number(cost, "price_per_gpu_hour_usd", 0);
   s.assumptions.insert(s.assumptions.begin(), job.assumptions.begin(), job.assumptions.end());
   return s;
+}
+
+serving::Limits ServedPool::scheduler_limits(std::int64_t blocks) const {
+  constexpr double kPicoseconds = 1e12;
+  const calibration::ServingEngine& engine = replica.engine;
+  const std::int64_t groups = replica.layout.attention_data, batches = groups * replica.layout.pipeline;
+  const bool each = engine.sequences_of == calibration::SequencesOf::stage;
+  serving::Limits out{limits.max_sequences * (each ? batches : groups),
+                      limits.max_batched_tokens * batches,
+                      blocks,
+                      limits.block_tokens,
+                      chunked_prefill,
+                      prefix_caching,
+                      batching,
+                      static_cast<serving::Time>(engine.host.request * kPicoseconds),
+                      engine.host.plans == calibration::Plans::ahead,
+                      replica.tokens_per_iteration()};
+  out.tier_write = tier_write;
+  out.gather = {gather.iterations, std::llround(gather.fill * static_cast<double>(out.batched_tokens)), gather.prompts};
+  out.polls_every = polls_every;
+  out.front_token = static_cast<serving::Time>(engine.host.token * kPicoseconds);
+  return out;
 }
 
 }  // namespace orrery::scenarios

@@ -51,6 +51,9 @@ struct ServedPool {
   serving::TierWrite tier_write = serving::TierWrite::on_eviction;
   std::int64_t most_replicas = 0;  // that it may grow to; 0: as many as it has
   std::int64_t gpus() const { return std::max(replicas, most_replicas) * replica.layout.gpus(); }
+  /// What its scheduler goes by, with so many blocks of cache: limits of an attention group are those of all, and a
+  /// micro-batch is on each pipeline stage.
+  serving::Limits scheduler_limits(std::int64_t blocks) const;
 };
 
 /// Its own pool computes prompts, and writes answers where no other does.

@@ -37,15 +37,7 @@ RlStudy study_rl(const RlScenario& scenario) {
   fleet.replicas = rollout.replicas;
   fleet.concurrency = scenario.concurrency;
   fleet.by_sample = scenario.framework.dealing == calibration::Dealing::samples;
-  fleet.limits = {rollout.limits.max_sequences * groups,
-                  rollout.limits.max_batched_tokens * groups,
-                  study.blocks,
-                  rollout.limits.block_tokens,
-                  rollout.chunked_prefill,
-                  rollout.prefix_caching,
-                  rollout.batching,
-                  static_cast<serving::Time>(rollout.replica.engine.host.request * 1e12),
-                  rollout.replica.engine.host.plans == calibration::Plans::ahead};
+  fleet.limits = rollout.scheduler_limits(study.blocks);
   study.prices = rl_prices(scenario, times);
   study.steps = rl::run_steps(scenario.spec, study.prices.times, fleet, times);
   if (study.steps.refused > 0)

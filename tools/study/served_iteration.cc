@@ -19,7 +19,7 @@ using workloads::PartOfIteration;
 namespace {
 
 std::string_view name_of(PartOfIteration::Use use) {
-  constexpr std::array<std::string_view, 4> kNames{"compute", "memory", "communication", "host"};
+  constexpr std::array<std::string_view, 5> kNames{"compute", "compute", "memory", "communication", "host"};
   return kNames[static_cast<std::size_t>(use)];
 }
 

@@ -126,18 +126,12 @@ double held_s(const ServingStudy& study, const PoolStudy& pool, double from, dou
 }
 
 /// What running takes beyond standing: joules of all GPUs of a pool for iterations that are alike.
-double running_joules(const workloads::IterationTimes& times, const PoolStudy& pool,
-                      const calibration::PowerModel& power, const serving::Hour& hour) {
-  const auto type = static_cast<std::size_t>(calibration::multiplied_as(pool.pool.replica.precision.weights));
+double running_joules(const workloads::IterationTimes& times, const PoolStudy& pool, const serving::Hour& hour) {
+  const workloads::ServedPower& power = pool.pool.replica.power;
   double joules = 0;
   for (const auto* list : {&hour.decode, &hour.mixed}) {
-    for (const serving::Work& work : *list) {
-      if (!(work.iterations > 0)) continue;
-      const workloads::UseOfTime use = times.use_of(work);
-      const auto traffic = times.traffic_of(work);
-      joules += power.active * (use.compute + use.memory + use.communication + use.padding) +
-                power.per_flop[type] * traffic.flops + power.per_byte * traffic.bytes;
-    }
+    for (const serving::Work& work : *list)
+      if (work.iterations > 0) joules += power.joules(times.work_of(work).duty);
   }
   return joules * static_cast<double>(pool.pool.replica.layout.gpus());
 }
@@ -153,7 +147,7 @@ void count_hours(ServingStudy& study, std::size_t number, const workloads::Itera
   double sum = 0;
   for (std::size_t i = 0; i < std::min(count, hours.size()); ++i) {
     study.hours[i].output_tokens += hours[i].output_tokens;
-    if (power.known()) sum += each[i] = running_joules(times, pool, power, hours[i]);
+    if (power.known()) sum += each[i] = running_joules(times, pool, hours[i]);
   }
   for (std::size_t i = 0; i < count; ++i) {
     const double from = 3600.0 * static_cast<double>(i), until = i + 1 == count ? study.fleet_s : from + 3600;
@@ -168,15 +162,15 @@ void count_hours(ServingStudy& study, std::size_t number, const workloads::Itera
 /// Energy of a pool's nodes and shares of its GPUs' time, from sums over iterations that are alike.
 void count_pool(ServingStudy& study, std::size_t number, const workloads::IterationTimes& times) {
   PoolStudy& pool = study.pools[number];
-  workloads::IterationTimes::Traffic traffic;
+  const workloads::ServedPower& board = pool.pool.replica.power;
+  double each = 0;  // joules of a GPU beyond what stands
   for (const auto* list : {&study.outcome_of(number).decode, &study.outcome_of(number).mixed}) {
     for (const serving::Work& work : *list) {
       if (!(work.iterations > 0)) continue;
+      const workloads::GpuWork one = times.work_of(work);
       pool.iterations += work.iterations;
-      pool.use += times.use_of(work);
-      const auto one = times.traffic_of(work);
-      traffic.flops += one.flops;
-      traffic.bytes += one.bytes;
+      pool.use += one.use;
+      if (board.board.known()) each += board.joules(one.duty);
     }
   }
   const double seconds = study.fleet_s;
@@ -187,16 +181,12 @@ void count_pool(ServingStudy& study, std::size_t number, const workloads::Iterat
   if (!(whole > 0)) return;
   pool.idle = std::max(0.0, 1 - pool.use.sum() / whole);
   pool.use = pool.use * (1 / whole);
-  calibration::PowerModel power = study.scenario.power.at_temperature(study.scenario.machine.device.power());
+  const calibration::PowerModel& power = board.board;
   if (!power.known()) return count_hours(study, number, times, power, 0);
-  const auto type = static_cast<std::size_t>(calibration::multiplied_as(pool.pool.replica.precision.weights));
   // Of each GPU: it stands all the time, is active while kernels run, and pays for operations and bytes.
-  const double running = (pool.use.compute + pool.use.memory + pool.use.communication + pool.use.padding) * whole;
-  const double each = power.active * running + power.per_flop[type] * traffic.flops + power.per_byte * traffic.bytes;
   const double gpus = study.outcome.held.empty() ? static_cast<double>(pool.pool.gpus()) : held / seconds;
   const double ran = each * static_cast<double>(pool.pool.replica.layout.gpus());
   double joules = ran + power.standing * seconds * gpus;
-  // A limiter stretches what would draw more; serving is bound by memory, so that the energy stays what it is.
   joules = (joules + power.host * seconds * gpus) / power.conversion;
   study.joules += joules * study.scenario.power.pue;
   count_hours(study, number, times, power, ran);
@@ -237,23 +227,8 @@ PoolStudy pool_of(const scenarios::ServingScenario& scenario, const scenarios::S
 }
 
 serving::Limits limits_of(const PoolStudy& study, const scenarios::ServingScenario& scenario) {
-  const scenarios::ServedPool& pool = study.pool;
-  serving::Limits limits{pool.limits.max_sequences * pool.replica.layout.attention_data,
-                         pool.limits.max_batched_tokens * pool.replica.layout.attention_data,
-                         study.blocks,
-                         pool.limits.block_tokens,
-                         pool.chunked_prefill,
-                         pool.prefix_caching,
-                         pool.batching,
-                         static_cast<serving::Time>(pool.replica.engine.host.request * kPicoseconds),
-                         pool.replica.engine.host.plans == calibration::Plans::ahead,
-                         pool.replica.tokens_per_iteration(),
-                         scenario.transfer.first_token};
-  limits.tier_write = pool.tier_write;
-  limits.gather = {pool.gather.iterations, std::llround(pool.gather.fill * static_cast<double>(limits.batched_tokens)),
-                   pool.gather.prompts};
-  limits.polls_every = pool.polls_every;
-  limits.front_token = static_cast<serving::Time>(pool.replica.engine.host.token * kPicoseconds);
+  serving::Limits limits = study.pool.scheduler_limits(study.blocks);
+  limits.first_token = scenario.transfer.first_token;
   return limits;
 }
 

@@ -341,7 +341,7 @@ std::vector<std::string> power_scenarios(const TableFile& t, std::size_t row, Se
   take_measured(out, t, row, "token_ms", "tpot_ms");
   ServedCell c;
   c.device = name_here(kDevices, t.text(row, "device"), "the device");
-  c.engine = "vllm-0.15";
+  c.engine = "vllm-0.2";
   c.model = model_yaml(t.text(row, "model"));
   c.gpus = c.tensor = whole_at(t, row, "tp", 1);
   set_static_batch(c, whole_at(t, row, "batch", 1), whole_at(t, row, "prompt_tokens", 1),
@@ -374,7 +374,7 @@ std::vector<std::string> amd_scenarios(const TableFile& t, std::size_t row, Serv
   return {yaml_of(out.id, c)};
 }
 
-/// What MLPerf's tasks ask: mean tokens of prompts (of answers the row has), requests of an offline run, the longest
+/// What MLPerf's tasks ask: mean tokens of prompts (of answers the row has), requests of the data set, the longest
 /// answer. Lengths scatter log-normally where answers are not all as long; how far is assumed.
 struct InferenceTask {
   std::string_view name, model;
@@ -433,10 +433,17 @@ std::vector<std::string> inference_scenarios(const TableFile& t, std::size_t row
                   task->fixed_answers ? fmt::format("{:.0f}", *answer)
                                       : fmt::format("{{mean: {}, {}, max: {}}}", *answer, kScatter, task->longest));
   const double rate = offline ? kAtOnce : t.needed(row, "offered_requests_per_s", 0.001);
-  constexpr double kServerSeconds = 120;
-  const std::int64_t requests = offline ? task->requests : std::llround(kServerSeconds * rate) + 1;
-  c.traffic = fmt::format("rate: {}/s, {}requests: {}, {}", rate, offline ? "arrivals: constant, " : "",
-                          std::min(task->requests, requests), lengths);
+  // A run lasts ten minutes and more (loadgen's min_duration), and asks the data set again and again. Offline, of its
+  // length the log tells when 99 % were through; of a long one so many rounds of full batches are as good as all.
+  constexpr double kServerSeconds = 600, kRounds = 20;
+  const double offline_s = t.number(row, "latency_p99_s").value_or(0) / 0.99;
+  const double asked =
+      offline ? t.number(row, "requests_per_s").value_or(0) * offline_s : std::ceil(kServerSeconds * rate);
+  const double rounds = kRounds * static_cast<double>(c.replicas * c.attention_data * c.pipeline) *
+                        t.number(row, "max_batch").value_or(256);
+  const std::int64_t requests = asked > 0 ? std::llround(std::min(asked, rounds)) : task->requests;
+  c.traffic =
+      fmt::format("rate: {}/s, {}requests: {}, {}", rate, offline ? "arrivals: constant, " : "", requests, lengths);
   return {yaml_of(out.id, c)};
 }
 
@@ -595,6 +602,7 @@ ordered_json serving_rows_json(const std::vector<ServingRow>& rows) {
     if (!row.message.empty()) one["message"] = row.message;
     one["measured"] = row.measured;
     one["predicted"] = row.predicted;
+    if (!row.scenario.empty()) one["as_scenario"] = row.scenario;
     one["error_pct"] = ordered_json::object();
     for (const auto& [metric, value] : row.measured) {
       const auto error = row.error_pct(metric);

@@ -54,37 +54,6 @@ void hide_exchanges(std::vector<PartOfIteration>& parts, double& sum, double hid
 
 }  // namespace
 
-void UseOfTime::add(const PartOfIteration& part, double times) {
-  const double seconds = times * part.seconds;
-  switch (part.use) {
-    case PartOfIteration::Use::compute:
-      compute += seconds;
-      return;
-    case PartOfIteration::Use::memory:
-      memory += seconds;
-      return;
-    case PartOfIteration::Use::communication:
-      communication += seconds;
-      return;
-    case PartOfIteration::Use::host:
-      host += seconds;
-      return;
-  }
-}
-
-UseOfTime& UseOfTime::operator+=(const UseOfTime& other) {
-  compute += other.compute;
-  memory += other.memory;
-  communication += other.communication;
-  host += other.host;
-  padding += other.padding;
-  return *this;
-}
-
-UseOfTime operator*(UseOfTime use, double times) {
-  return {use.compute * times, use.memory * times, use.communication * times, use.host * times, use.padding * times};
-}
-
 IterationTimes::IterationTimes(ServedReplica replica, calibration::ServingKernels kernels)
     : replica_(std::move(replica)),
       kernels_(std::move(kernels)),
@@ -97,6 +66,13 @@ IterationTimes::IterationTimes(ServedReplica replica, calibration::ServingKernel
   for (std::int64_t keys = 1; keys < kMostKeys;
        keys = std::max(keys + 1, static_cast<std::int64_t>(std::ceil(ratio * as_real(keys)))))
     grid_.push_back(keys);
+}
+
+/// Rows of the captured graph that an iteration takes; 0: of none. Those with prompts in them are captured in pieces
+/// around their attention, where an engine's host has a cost a layer for that, or not at all.
+std::int64_t IterationTimes::graph_of(double rows, bool has_prompts) const {
+  if (has_prompts && replica_.engine.host.layer == 0) return 0;
+  return replica_.engine.padded(static_cast<std::int64_t>(rows));
 }
 
 /// Of a batch, what one attention group has in one stage at a time.
@@ -139,7 +115,13 @@ IterationTimes::Part IterationTimes::of_rows(const ServedOp& op, double rows, bo
     const bool computes = p->rows == Rows::all && flops / peak > bytes / device.memory_bandwidth().value();
     const double many = computes && rows >= kManyRows ? sustained_ : 1;
     const double all = bytes + kActivationBytes * rows * (p->n + p->k);
-    return {p->name, computes ? Use::compute : Use::memory, seconds * many, flops, all, roofline(p->type, flops, all)};
+    return {p->name,
+            computes ? Use::compute : Use::memory,
+            seconds * many,
+            flops,
+            all,
+            roofline(p->type, flops, all),
+            calibration::multiplied_as(p->type)};
   }
   if (const auto* r = std::get_if<RowsOp>(&op)) {
     const double bytes = rows * r->bytes_each;
@@ -170,12 +152,16 @@ IterationTimes::Part IterationTimes::of_rows(const ServedOp& op, double rows, bo
     const double expert = (mixture.gated ? 3 : 2) * mixture.hidden * mixture.ffn;
     const double bytes = load.activated * expert * calibration::weight_bytes(mixture.type) +
                          2 * kActivationBytes * load.rows * mixture.hidden;
+    const double flops = 2 * load.rows * expert;
+    const bool computes = flops / device.peak(calibration::multiplied_as(mixture.type)).value() >
+                          bytes / device.memory_bandwidth().value();
     return {"experts",
-            Use::memory,
+            computes ? Use::compute : Use::memory,
             kernels_.seconds(seen),
-            2 * load.rows * expert,
+            flops,
             bytes,
-            roofline(mixture.type, 2 * load.rows * expert, bytes)};
+            roofline(mixture.type, flops, bytes),
+            calibration::multiplied_as(mixture.type)};
   }
   if (const auto* x = std::get_if<RouteOp>(&op)) {
     const bool out = x->exchange.pass == calibration::ExchangePass::dispatch;
@@ -244,24 +230,28 @@ double IterationTimes::beside(const ServedStack& stack, double rows, bool captur
   return std::clamp(shared - bytes / kernels_.device().memory_bandwidth().value(), 0.0, routed);
 }
 
-UseOfTime IterationTimes::layers(double rows, bool captured) const {
-  UseOfTime use;
-  if (!(rows > 0)) return use;
+GpuWork IterationTimes::layers(double rows, bool captured) const {
+  GpuWork work;
+  if (!(rows > 0)) return work;
   each_op([&](const ServedOp& op, double times) {
-    if (!on_sampled(op)) use.add(of_rows(op, rows, captured), times);
+    if (!on_sampled(op)) work.add(of_rows(op, rows, captured), times);
   });
-  for (const ServedStack& stack : pass_.stacks) use.memory -= as_real(stack.layers) * beside(stack, rows, captured);
-  use.communication += between_stages(rows);
-  return use;
+  for (const ServedStack& stack : pass_.stacks) {
+    const double hidden = as_real(stack.layers) * beside(stack, rows, captured);
+    work.use.memory -= hidden;
+    work.duty.streaming = std::max(0.0, work.duty.streaming - hidden);
+  }
+  work.add({"between stages", Use::communication, between_stages(rows)}, 1);
+  return work;
 }
 
-UseOfTime IterationTimes::head(double sampled) const {
-  UseOfTime use;
-  if (!(sampled > 0)) return use;
+GpuWork IterationTimes::head(double sampled) const {
+  GpuWork work;
+  if (!(sampled > 0)) return work;
   each_op([&](const ServedOp& op, double times) {
-    if (on_sampled(op)) use.add(of_rows(op, sampled, true), times);
+    if (on_sampled(op)) work.add(of_rows(op, sampled, true), times);
   });
-  return use;
+  return work;
 }
 
 IterationTimes::Part IterationTimes::of_decodes(const ServedOp& op, double sequences, double keys) const {
@@ -298,24 +288,24 @@ IterationTimes::Part IterationTimes::of_decodes(const ServedOp& op, double seque
   return part;
 }
 
-double IterationTimes::attention(double sequences, double keys) const {
-  double sum = 0;
+GpuWork IterationTimes::attention(double sequences, double keys) const {
+  GpuWork work;
   if (sequences > 0)
-    each_op([&](const ServedOp& op, double times) { sum += times * of_decodes(op, sequences, keys).seconds; });
-  return sum;
+    each_op([&](const ServedOp& op, double times) { work.add(of_decodes(op, sequences, keys), times); });
+  return work;
 }
 
-UseOfTime IterationTimes::drafts(double sequences, double keys) const {
-  UseOfTime use;
-  if (pass_.draft.empty() || !(sequences > 0)) return use;
+GpuWork IterationTimes::drafts(double sequences, double keys) const {
+  GpuWork work;
+  if (pass_.draft.empty() || !(sequences > 0)) return work;
   const std::int64_t padded = replica_.engine.padded(static_cast<std::int64_t>(std::ceil(sequences)));
   const double rows = padded > 0 ? as_real(padded) : sequences;
   for (const ServedOp& op : pass_.draft) {
-    use.add(of_rows(op, rows, padded > 0), 1);
-    use.add(of_decodes(op, sequences, keys), 1 / checked());
+    work.add(of_rows(op, rows, padded > 0), 1);
+    work.add(of_decodes(op, sequences, keys), 1 / checked());
   }
-  use += head(sequences);
-  return use * as_real(replica_.speculation.tokens);
+  work += head(sequences);
+  return work * as_real(replica_.speculation.tokens);
 }
 
 /// Halves one after the other, in each the longer of what it computes and what the other half sends; nothing where that
@@ -329,9 +319,9 @@ double IterationTimes::overlapped(double rows, bool captured, double sequences, 
   each_op([&](const ServedOp& op, double times) {
     if (std::holds_alternative<RouteOp>(op)) sent += times * of_rows(op, half, captured).seconds;
   });
-  const double computed =
-      layers(half, captured).sum() - sent + attention(std::ceil(sequences / 2), keys / 2) + prompt_seconds / 2;
-  const double whole = layers(rows, captured).sum() + attention(sequences, keys) + prompt_seconds;
+  const double computed = layers(half, captured).seconds() - sent +
+                          attention(std::ceil(sequences / 2), keys / 2).seconds() + prompt_seconds / 2;
+  const double whole = layers(rows, captured).seconds() + attention(sequences, keys).seconds() + prompt_seconds;
   return std::max(0.0, whole - 2 * std::max(computed, sent));
 }
 
@@ -346,7 +336,7 @@ IterationTimes::Part IterationTimes::of_prompts(const ServedOp& op,
   const double many = rows >= kManyRows ? sustained_ : 1;
   // Prompts are dealt out to attention groups whole, and pass stages one behind the other.
   const double groups = std::max(1.0, std::min(as_real(replica_.layout.attention_data), as_real(std::ssize(pieces))));
-  Part part{"attention of prompts", Use::compute, 0, 0, 0};
+  Part part{"attention of prompts", Use::attention};
   if (const auto* a = std::get_if<AttendOp>(&op)) {
     part.seconds = kernels_.seconds(
         calibration::PrefillAttention{pieces, a->heads, a->kv_heads, a->head_dim, 0, a->window, a->kv_bytes});
@@ -356,6 +346,8 @@ IterationTimes::Part IterationTimes::of_prompts(const ServedOp& op,
     calibration::LatentBlock block = l->block;
     block.pieces = pieces;
     block.decode = false;
+    part.use = Use::compute;  // its projections most of all
+    part.type = calibration::multiplied_as(block.type);
     part.seconds = kernels_.seconds(block);
     part.flops = 2 * rows * l->weights / calibration::weight_bytes(block.type) +
                  2 * pairs * block.heads * (block.nope + block.rope + block.value);
@@ -367,11 +359,10 @@ IterationTimes::Part IterationTimes::of_prompts(const ServedOp& op,
   return part;
 }
 
-double IterationTimes::prompts(const std::vector<calibration::PromptPiece>& pieces) const {
-  double sum = 0;
-  if (!pieces.empty())
-    each_op([&](const ServedOp& op, double times) { sum += times * of_prompts(op, pieces).seconds; });
-  return sum;
+GpuWork IterationTimes::prompts(const std::vector<calibration::PromptPiece>& pieces) const {
+  GpuWork work;
+  if (!pieces.empty()) each_op([&](const ServedOp& op, double times) { work.add(of_prompts(op, pieces), times); });
+  return work;
 }
 
 /// Operations that a host runs one by one for what a pass counts as one: of latent attention its projections, norms,
@@ -390,8 +381,6 @@ double IterationTimes::kernels_of_pass() const {
 double IterationTimes::host_bound(double gpu, double sequences, double rows, bool has_prompts) const {
   const calibration::ServingEngine::Host& host = replica_.engine.host;
   double launches = 0;
-  // Iterations with prompts in them are captured but for their attention, or, where an engine does not do that, not at
-  // all.
   if (rows > as_real(replica_.engine.largest_graph()) || (has_prompts && host.layer == 0))
     launches = kernels_of_pass() * host.kernel;
   else if (has_prompts)
@@ -408,8 +397,12 @@ double IterationTimes::decode_seconds(std::int64_t sequences, double keys) const
   const double rows = here * checked(), seen = keys * here / as_real(sequences);
   const std::int64_t padded = replica_.engine.padded(static_cast<std::int64_t>(rows));
   const double computed = padded > 0 ? as_real(padded) : rows;
-  const double gpu = layers(computed, padded > 0).sum() + head(rows).sum() + attention(here, seen) +
-                     drafts(here, seen).sum() - overlapped(computed, padded > 0, here, seen, 0);
+  GpuWork work = layers(computed, padded > 0);
+  work += head(rows);
+  work += attention(here, seen);
+  work += drafts(here, seen);
+  const double gpu =
+      work.seconds() - overlapped(computed, padded > 0, here, seen, 0) + replica_.power.stretch(work.duty);
   return host_bound(gpu, as_real(sequences), rows, false);
 }
 
@@ -431,7 +424,7 @@ IterationTimes::Batch IterationTimes::batch_of(const PassTokens& tokens) const {
   batch.here = share_of(batch.decodes);
   batch.keys = batch.decodes > 0 ? keys * batch.here / batch.decodes : 0;
   batch.rows = batch.here * checked() + std::ceil(fresh / spread);
-  const std::int64_t padded = replica_.engine.padded(static_cast<std::int64_t>(batch.rows));
+  const std::int64_t padded = graph_of(batch.rows, !batch.pieces.empty());
   batch.captured = padded > 0;
   batch.computed = batch.captured ? as_real(padded) : batch.rows;
   batch.sampled = share_of(batch.pieces.empty() ? batch.decodes : as_real(tokens.sampled));
@@ -439,21 +432,33 @@ IterationTimes::Batch IterationTimes::batch_of(const PassTokens& tokens) const {
   return batch;
 }
 
+GpuWork IterationTimes::work_of(const Batch& batch) const {
+  GpuWork work = layers(batch.computed, batch.captured);
+  work += head(batch.sampled);
+  work += attention(batch.here, batch.keys);
+  work += prompts(batch.pieces);
+  work += drafts(batch.here, batch.keys);
+  return work;
+}
+
 double IterationTimes::seconds(const PassTokens& tokens) const {
   const Batch batch = batch_of(tokens);
-  const double prompt = prompts(batch.pieces);
-  const double gpu = layers(batch.computed, batch.captured).sum() + head(batch.sampled).sum() +
-                     attention(batch.here, batch.keys) + prompt + drafts(batch.here, batch.keys).sum() -
-                     overlapped(batch.computed, batch.captured, batch.here, batch.keys, prompt);
+  const GpuWork work = work_of(batch);
+  const double gpu =
+      work.seconds() + replica_.power.stretch(work.duty) -
+      overlapped(batch.computed, batch.captured, batch.here, batch.keys, prompts(batch.pieces).seconds());
   return host_bound(gpu, batch.decodes + as_real(std::ssize(batch.pieces)), batch.rows, !batch.pieces.empty());
 }
 
 std::vector<PartOfIteration> IterationTimes::parts(const PassTokens& tokens) const {
   const Batch batch = batch_of(tokens);
   std::vector<PartOfIteration> parts;
+  const double clock = replica_.power.clock(work_of(batch).duty), speed = replica_.power.board.product_speed(clock);
   double sum = 0;
   const auto add_part = [&](PartOfIteration part, double times, std::int64_t stack) {
     if (!(part.seconds > 0)) return;
+    if (part.use == Use::compute) part.seconds /= speed;
+    if (part.use == Use::attention) part.seconds /= clock;
     part.times = times;
     part.stack = stack;
     sum += times * part.seconds;
@@ -481,47 +486,57 @@ std::vector<PartOfIteration> IterationTimes::parts(const PassTokens& tokens) con
   }
   add_ops(pass_.ends, 1, -1, 1);
   add_part({"between stages", Use::communication, between_stages(batch.computed)}, 1, -1);
-  add_part({"drafts", Use::memory, drafts(batch.here, batch.keys).sum()}, 1, -1);
-  hide_exchanges(parts, sum, overlapped(batch.computed, batch.captured, batch.here, batch.keys, prompts(batch.pieces)));
+  add_part({"drafts", Use::memory, drafts(batch.here, batch.keys).seconds()}, 1, -1);
+  hide_exchanges(parts, sum,
+                 overlapped(batch.computed, batch.captured, batch.here, batch.keys, prompts(batch.pieces).seconds()));
   const double whole =
       host_bound(sum, batch.decodes + as_real(std::ssize(batch.pieces)), batch.rows, !batch.pieces.empty());
   add_part({"host", Use::host, whole - sum}, 1, -1);
   return parts;
 }
 
-double IterationTimes::layers_at(std::int64_t rows) {
-  const auto look = [&](std::vector<double>& table, std::int64_t at, std::int64_t count, bool captured) {
-    if (table.size() <= static_cast<std::size_t>(at)) table.resize(static_cast<std::size_t>(at) + 1, -1);
-    double& known = table[static_cast<std::size_t>(at)];
-    if (known < 0) known = layers(as_real(count), captured).sum();
-    return known;
+const GpuWork& IterationTimes::layers_at(std::int64_t rows, bool has_prompts) {
+  const auto look = [&](std::vector<std::optional<GpuWork>>& table, std::int64_t count,
+                        bool captured) -> const GpuWork& {
+    const auto at = static_cast<std::size_t>(count);
+    if (table.size() <= at) table.resize(at + 1);
+    if (!table[at]) table[at] = layers(as_real(count), captured);
+    return *table[at];
   };
-  const std::int64_t padded = replica_.engine.padded(rows);
-  if (padded > 0) return look(layers_, padded, padded, true);
-  return look(layers_far_, rows, rows, false);
+  const std::int64_t padded = graph_of(as_real(rows), has_prompts);
+  return padded > 0 ? look(layers_, padded, true) : look(layers_far_, rows, false);
 }
 
-double IterationTimes::head_at(std::int64_t sampled) {
-  if (head_.size() <= static_cast<std::size_t>(sampled)) head_.resize(static_cast<std::size_t>(sampled) + 1, -1);
-  double& known = head_[static_cast<std::size_t>(sampled)];
-  if (known < 0) known = head(as_real(sampled)).sum();
-  return known;
+const GpuWork& IterationTimes::head_at(std::int64_t sampled) {
+  const auto at = static_cast<std::size_t>(sampled);
+  if (head_.size() <= at) head_.resize(at + 1);
+  if (!head_[at]) head_[at] = head(as_real(sampled));
+  return *head_[at];
 }
 
-double IterationTimes::attention_at(std::int64_t sequences, std::int64_t keys) {
-  if (sequences == 0) return 0;
+GpuWork IterationTimes::attention_at(std::int64_t sequences, std::int64_t keys) {
+  if (sequences == 0) return {};
   const auto at = static_cast<std::size_t>(sequences);
   if (attention_.size() <= at) attention_.resize(at + 1);
-  if (attention_[at].empty()) attention_[at].assign(grid_.size(), -1);
+  if (attention_[at].empty()) attention_[at].resize(grid_.size());
   const auto node = static_cast<std::size_t>(std::upper_bound(grid_.begin(), grid_.end(), keys) - grid_.begin() - 1);
-  const auto look = [&](std::size_t n) {
-    double& known = attention_[at][n];
-    if (known < 0) known = attention(as_real(sequences), as_real(std::max(grid_[n], sequences)));
-    return known;
+  const auto look = [&](std::size_t n) -> const Attended& {
+    std::optional<Attended>& known = attention_[at][n];
+    if (!known) {
+      const GpuWork work = attention(as_real(sequences), as_real(std::max(grid_[n], sequences)));
+      known = {work.seconds(), work.duty.flops[kAttended], work.duty.bytes};
+    }
+    return *known;
   };
-  const double low = look(node), high = look(node + 1);
   const double from = as_real(std::max(grid_[node], sequences)), until = as_real(std::max(grid_[node + 1], sequences));
-  return until > from ? low + (high - low) * (as_real(keys) - from) / (until - from) : low;
+  const Attended &low = look(node), &high = look(node + 1);
+  const double share = until > from ? (as_real(keys) - from) / (until - from) : 0;
+  const auto between = [&](double a, double b) { return a + (b - a) * share; };
+  GpuWork work;
+  work.use.memory = work.duty.streaming = between(low.seconds, high.seconds);
+  work.duty.flops[kAttended] = between(low.flops, high.flops);
+  work.duty.bytes = between(low.bytes, high.bytes);
+  return work;
 }
 
 serving::Segment IterationTimes::decode(std::int64_t sequences, std::int64_t keys) {
@@ -557,69 +572,56 @@ serving::Time IterationTimes::mixed(const serving::Mixed& batch) {
   const double here = share_of(as_real(batch.decodes)),
                rows = here * checked() + std::ceil(fresh / std::max(1.0, spread));
   const double keys = batch.decodes > 0 ? as_real(batch.keys) * here / as_real(batch.decodes) : 0;
-  const double prompt = prompts(pieces);
-  const double gpu = layers_at(static_cast<std::int64_t>(rows)) +
-                     head_at(static_cast<std::int64_t>(share_of(as_real(batch.sampled)) + here * (checked() - 1))) +
-                     attention_at(static_cast<std::int64_t>(here), static_cast<std::int64_t>(keys)) + prompt +
-                     drafts(here, keys).sum() -
-                     overlapped(rows, replica_.engine.padded(static_cast<std::int64_t>(rows)) > 0, here, keys, prompt);
+  GpuWork work = prompts(pieces);
+  const double prompt = work.seconds();
+  work += layers_at(static_cast<std::int64_t>(rows), true);
+  work += head_at(static_cast<std::int64_t>(share_of(as_real(batch.sampled)) + here * (checked() - 1)));
+  work += attention_at(static_cast<std::int64_t>(here), static_cast<std::int64_t>(keys));
+  work += drafts(here, keys);
+  const double gpu = work.seconds() + replica_.power.stretch(work.duty) -
+                     overlapped(rows, graph_of(rows, true) > 0, here, keys, prompt);
   return sim::seconds(host_bound(gpu, as_real(batch.decodes) + static_cast<double>(pieces.size()), rows, true)).value();
 }
 
-UseOfTime IterationTimes::use_of(const serving::Work& work) const {
-  UseOfTime use;
-  if (!(work.iterations > 0)) return use;
+GpuWork IterationTimes::work_of(const serving::Work& work) const {
+  GpuWork one;
+  if (!(work.iterations > 0)) return one;
   const double n = work.iterations, decodes = work.decodes / n, fresh = work.fresh / n, pieces = work.pieces / n;
   const double here = share_of(decodes), drafted = here * (checked() - 1);
   const double spread =
       std::max(1.0, std::min(as_real(replica_.layout.attention_data), pieces) * as_real(replica_.layout.pipeline));
   const double rows = here + drafted + fresh / spread;
-  const std::int64_t padded = replica_.engine.padded(static_cast<std::int64_t>(std::ceil(rows)));
-  use = layers(rows, padded > 0);
-  if (padded > 0) use.padding = std::max(0.0, layers(as_real(padded), true).sum() - use.sum());
-  use += head(share_of(work.sampled / n) + drafted);
-  if (decodes > 0) use += drafts(here, work.keys / n * here / decodes);
-  if (decodes > 0) use.memory += attention(here, work.keys / n * here / decodes);
+  const std::int64_t padded = graph_of(std::ceil(rows), fresh > 0);
+  one = layers(padded > 0 ? as_real(padded) : rows, padded > 0);
+  if (padded > 0) {
+    const UseOfTime filled = layers(rows, true).use;
+    const double padding = std::max(0.0, one.use.sum() - filled.sum());
+    one.use = filled;
+    one.use.padding = padding;
+  }
+  one += head(share_of(work.sampled / n) + drafted);
+  if (decodes > 0) one += drafts(here, work.keys / n * here / decodes);
+  if (decodes > 0) one += attention(here, work.keys / n * here / decodes);
   if (fresh > 0) {
     // Prompts of the mean length, behind as much as makes the pairs.
     const double each = fresh / std::max(1.0, pieces);
     const double cached = std::max(0.0, (work.pairs / n / std::max(1.0, pieces) - each * (each + 1) / 2) / each);
-    use.compute += prompts({{std::max(1.0, pieces), each, cached}}) /
-                   std::max(1.0, std::min(as_real(replica_.layout.attention_data), pieces));
+    one += prompts({{std::max(1.0, pieces), each, cached}}) *
+           (1 / std::max(1.0, std::min(as_real(replica_.layout.attention_data), pieces)));
   }
+  one.use.compute += replica_.power.stretch(one.duty);
   const double took = static_cast<double>(work.time) / sim::kPicosecondsPerSecond;
-  UseOfTime all = use * iterations_of(work);
-  if (all.sum() > took) return all * (took / all.sum());  // means of what is not linear
-  all.host = took - all.sum();
+  GpuWork all = one * iterations_of(work);
+  if (all.seconds() > took)
+    all.use = all.use * (took / all.seconds());  // means of what is not linear
+  else
+    all.use.host = took - all.seconds();
   return all;
 }
 
 /// The loop counts an iteration that only decodes once for each token that comes of it.
 double IterationTimes::iterations_of(const serving::Work& work) const {
   return work.pieces > 0 ? work.iterations : work.iterations / replica_.tokens_per_iteration();
-}
-
-IterationTimes::Traffic IterationTimes::traffic_of(const serving::Work& work) const {
-  const double parts = as_real(replica_.layout.attention_data), stages = as_real(replica_.layout.pipeline);
-  const double iterations = iterations_of(work), drafted = iterations / work.iterations * checked();
-  const double rows = (work.decodes * drafted + work.fresh) / parts;
-  double heads = 0;
-  for (const ServedStack& stack : pass_.stacks) {
-    for (const ServedOp& op : stack.ops) {
-      if (const auto* a = std::get_if<AttendOp>(&op)) heads += as_real(stack.layers) * a->heads * a->head_dim;
-      if (const auto* l = std::get_if<LatentOp>(&op))
-        heads += as_real(stack.layers) * l->block.heads * (l->block.nope + l->block.rope + l->block.value) / 2;
-    }
-  }
-  Traffic traffic;
-  traffic.flops =
-      (product_flops(pass_, Rows::all) * rows + product_flops(pass_, Rows::sampled) * work.sampled * drafted / parts +
-       4 * heads * (work.pairs + work.keys * drafted) / parts) /
-      stages;
-  traffic.bytes =
-      weight_bytes(pass_) * iterations +
-      cache_bytes_per_token(pass_) * (work.keys * iterations / work.iterations + work.fresh + work.decodes) / parts;
-  return traffic;
 }
 
 }  // namespace orrery::workloads

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -19,29 +20,9 @@
 #include "workloads/model/tokens.h"
 #include "workloads/runs/serving/outcome.h"
 #include "workloads/runs/serving/step_times.h"
+#include "workloads/step/gpu_work.h"
 
 namespace orrery::workloads {
-
-/// A kernel of an iteration, or what the host takes beyond all of them: `times` launches, of each its seconds, FLOPs
-/// and bytes (of an exchange those that a rank sends).
-struct PartOfIteration {
-  enum class Use : std::uint8_t { compute, memory, communication, host };
-  std::string_view name;
-  Use use = Use::memory;
-  double seconds = 0, flops = 0, bytes = 0;
-  double roofline = 0;  // seconds that FLOPs or bytes take by the data sheet; 0 for exchanges
-  double times = 1;
-  std::int64_t stack = -1;  // of the pass's layers; -1: its ends, and the host
-};
-
-/// Seconds of GPU time by what they wait for.
-struct UseOfTime {
-  double compute = 0, memory = 0, communication = 0, host = 0, padding = 0;
-  void add(const PartOfIteration& part, double times);
-  double sum() const { return compute + memory + communication + host + padding; }
-  UseOfTime& operator+=(const UseOfTime& other);
-  friend UseOfTime operator*(UseOfTime use, double times);
-};
 
 /// Tokens that a further layer of the model proposes in every iteration (multi-token prediction), and how many of them
 /// turn out to be what the model says, in the mean.
@@ -61,6 +42,7 @@ struct ServedReplica {
   double nvlink_rate = 450e9;                  // bytes/s of a GPU within a node or domain
   calibration::ExchangeLibrary exchanges;      // null: low-latency kernels for any number of rows
   Speculation speculation;
+  ServedPower power;  // nothing known: full clock
   double tokens_per_iteration() const { return 1 + speculation.accepted; }
 };
 
@@ -75,13 +57,8 @@ class IterationTimes : public serving::StepTimes {
   double seconds(const PassTokens& tokens) const;
   /// What that is the sum of, in the order of a layer.
   std::vector<PartOfIteration> parts(const PassTokens& tokens) const;
-  /// Of so many iterations that are alike in the mean.
-  UseOfTime use_of(const serving::Work& work) const;
-  /// FLOPs and bytes of memory of a GPU for them.
-  struct Traffic {
-    double flops = 0, bytes = 0;
-  };
-  Traffic traffic_of(const serving::Work& work) const;
+  /// Of so many iterations that are alike in the mean: a GPU's seconds at the clock that power leaves, and its duty.
+  GpuWork work_of(const serving::Work& work) const;
 
   const ServedPass& pass() const { return pass_; }
   const ServedReplica& replica() const { return replica_; }
@@ -115,23 +92,25 @@ class IterationTimes : public serving::StepTimes {
   double between_stages(double rows) const;
   double route(const RouteOp& op, double rows, bool captured) const;
   double beside(const ServedStack& stack, double rows, bool captured) const;
+  std::int64_t graph_of(double rows, bool has_prompts) const;
   /// Rows of a rank and the sequences on it.
   double share_of(double count) const;
-  UseOfTime layers(double rows, bool captured) const;
-  UseOfTime head(double sampled) const;
-  double attention(double sequences, double keys) const;
-  /// Seconds and their uses of tokens that are drafted for so many sequences.
-  UseOfTime drafts(double sequences, double keys) const;
+  GpuWork layers(double rows, bool captured) const;
+  GpuWork head(double sampled) const;
+  GpuWork attention(double sequences, double keys) const;
+  /// Of tokens that are drafted for so many sequences.
+  GpuWork drafts(double sequences, double keys) const;
   /// Rows of sequences that decode: the token that is known, and those that are drafted.
   double checked() const { return 1 + as_real_tokens(replica_.speculation.tokens); }
   static double as_real_tokens(std::int64_t n) { return static_cast<double>(n); }
   /// What two halves of a batch save, of which one computes while rows of the other travel.
   double overlapped(double rows, bool captured, double sequences, double keys, double prompt_seconds) const;
-  double prompts(const std::vector<calibration::PromptPiece>& pieces) const;
+  GpuWork prompts(const std::vector<calibration::PromptPiece>& pieces) const;
+  GpuWork work_of(const Batch& batch) const;
   double host_bound(double gpu, double sequences, double rows, bool has_prompts) const;
-  double layers_at(std::int64_t rows);
-  double head_at(std::int64_t sampled);
-  double attention_at(std::int64_t sequences, std::int64_t keys);
+  const GpuWork& layers_at(std::int64_t rows, bool has_prompts);
+  const GpuWork& head_at(std::int64_t sampled);
+  GpuWork attention_at(std::int64_t sequences, std::int64_t keys);
   double decode_seconds(std::int64_t sequences, double keys) const;
   double kernels_of_pass() const;
   double iterations_of(const serving::Work& work) const;
@@ -142,8 +121,13 @@ class IterationTimes : public serving::StepTimes {
   double sustained_ = 1;            // products of many rows in a loaded device over those of a short benchmark
   std::vector<std::int64_t> grid_;  // of keys
   std::vector<std::vector<serving::Time>> decode_;  // by sequences and node of the grid; -1: not asked yet
-  std::vector<double> layers_, layers_far_, head_;  // seconds; negative: not asked yet
-  std::vector<std::vector<double>> attention_;      // by sequences and node
+  // By rows, sampled sequences, and sequences and node; nothing: not asked yet.
+  std::vector<std::optional<GpuWork>> layers_, layers_far_, head_;
+  struct Attended {
+    double seconds = 0, flops = 0, bytes = 0;
+  };
+  static constexpr auto kAttended = static_cast<std::size_t>(calibration::DataType::bf16);  // what attention multiplies
+  std::vector<std::vector<std::optional<Attended>>> attention_;
 };
 
 }  // namespace orrery::workloads
