@@ -5,6 +5,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
+
+#include "scenarios/scenario.h"
+#include "tools/study/table_file.h"
 
 namespace orrery::tools {
 
@@ -143,7 +147,57 @@ ServedLaunch of_laboratory(const LaunchedRow& r) {
   return launch;
 }
 
+const TableFile& known_pools() {
+  static const TableFile kTable = [] {
+    const std::string file = scenarios::data_directory() + "/scenarios/published/served_pools.csv";
+    return TableFile::parse(file, std::filesystem::exists(file) ? read_packed_text(file, "limits of workers") : "");
+  }();
+  return kTable;
+}
+
+bool lists(const std::string& numbers, std::int64_t number) {
+  return (" " + numbers + " ").find(fmt::format(" {} ", number)) != std::string::npos;
+}
+
+void set_limits(const LaunchedRow& r, LaunchedApart& apart) {
+  const TableFile& table = known_pools();
+  for (std::size_t i = 0; i < table.rows(); ++i) {
+    const auto is = [&](const char* column, std::int64_t number) {
+      return table.number(i, column) == static_cast<double>(number);
+    };
+    if (table.text(i, "engine") != r.engine || table.text(i, "device") != r.device ||
+        table.text(i, "model") != r.model || table.text(i, "precision") != r.precision || !is("input", r.input) ||
+        !is("output", r.output) || !is("prefill_workers", apart.prefill.workers) ||
+        !is("decode_workers", apart.decode.workers) || !is("decode_gpus", apart.decode.gpus()) ||
+        !lists(table.text(i, "concurrencies"), r.concurrency))
+      continue;
+    const auto limit = [&](const char* column) { return static_cast<std::int64_t>(table.needed(i, column)); };
+    apart.decode.max_sequences = limit("decode_batch");
+    apart.prefill.max_batched_tokens = limit("prefill_tokens");
+    apart.prefill.max_sequences = limit("prefill_batch");
+    return;
+  }
+}
+
 }  // namespace
+
+LaunchedApart launched_apart(const LaunchedRow& row, LaunchedApart by_columns) {
+  LaunchedApart apart = by_columns;
+  // Its workers with data-parallel attention spread experts over all of their GPUs (--ep-size), which columns of 2025
+  // lack.
+  for (WorkersOf* role : {&apart.prefill, &apart.decode})
+    if (row.engine == "sglang" && role->attention_data > 1 && role->expert == 1) role->expert = role->gpus();
+  // Recipes kimik2.5-fp4-gb200-dynamo-vllm/disagg-gb200-1p1d-dep4-dep16 and -1p4d-dep4-tep4.
+  if (row.engine == "vllm" && row.model == "Kimi-K2.5" && row.device == "gb200") {
+    for (WorkersOf* role : {&apart.prefill, apart.decode.tensor == 16 ? &apart.decode : nullptr}) {
+      if (role == nullptr) continue;
+      role->attention_data *= role->tensor;
+      role->tensor = 1;
+    }
+  }
+  set_limits(row, apart);
+  return apart;
+}
 
 ServedLaunch launch_of(const LaunchedRow& row) {
   if (row.day.empty()) return of_laboratory(row);

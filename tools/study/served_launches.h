@@ -25,4 +25,19 @@ struct ServedLaunch {
 
 ServedLaunch launch_of(const LaunchedRow& row);
 
+/// Workers of one role, as the columns have them.
+struct WorkersOf {
+  std::int64_t workers = 1, tensor = 1, pipeline = 1, attention_data = 1, expert = 1;
+  std::int64_t max_sequences = 0, max_batched_tokens = 0;  // of each; 0: the engine's default
+  std::int64_t gpus() const { return tensor * pipeline * attention_data; }
+};
+/// Prompts and answers apart.
+struct LaunchedApart {
+  WorkersOf prefill, decode;
+};
+/// What the launch set beside the columns or otherwise than they say: limits of TensorRT-LLM's workers are those that
+/// SemiAnalysisAI/InferenceX's configs/nvidia-master.yaml names (scenarios/published/served_pools.csv, of all versions
+/// between November 2025 and May 2026).
+LaunchedApart launched_apart(const LaunchedRow& row, LaunchedApart by_columns);
+
 }  // namespace orrery::tools

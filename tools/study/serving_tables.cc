@@ -179,18 +179,23 @@ void take_measured(ServingRow& out, const TableFile& t, std::size_t row, const c
 }
 
 /// Workers that compute prompts and those that write answers, each with its layout.
-void set_apart(ServedCell& c, const TableFile& t, std::size_t row) {
-  std::int64_t gpus = 0;
-  for (const auto& [role, prefix] : {std::pair<const char*, std::string>("prefill", "p_"), {"decode", "d_"}}) {
-    const std::string& of_role = prefix;  // clang takes no binding into a lambda
-    const auto of = [&](const char* column) { return whole_at(t, row, (of_role + column).c_str(), 1); };
+void set_apart(ServedCell& c, const TableFile& t, std::size_t row, const LaunchedRow& launched) {
+  const auto workers_of = [&](const std::string& prefix) {
+    const auto of = [&](const char* column) { return whole_at(t, row, (prefix + column).c_str(), 1); };
     if (t.text(row, prefix + "workers").empty())
       throw sim::UserError("how many workers compute prompts, and how many write answers, is not stated");
-    gpus += of("workers") * of("tp") * of("pp") * of("attention_dp");
+    return WorkersOf{of("workers"), of("tp"), of("pp"), of("attention_dp"), of("moe_ep")};
+  };
+  const LaunchedApart apart = launched_apart(launched, {workers_of("p_"), workers_of("d_")});
+  std::int64_t gpus = 0;
+  for (const auto& [role, w] : {std::pair("prefill", apart.prefill), std::pair("decode", apart.decode)}) {
+    gpus += w.workers * w.gpus();
     c.pools += fmt::format(
         "  - {{role: {}, replicas: {}, parallelism: {{tensor: {}, pipeline: {}, expert: {}, "
-        "attention_data: {}}}}}\n",
-        role, of("workers"), of("tp"), of("pp"), of("moe_ep"), of("attention_dp"));
+        "attention_data: {}}}{}{}}}\n",
+        role, w.workers, w.tensor, w.pipeline, w.expert, w.attention_data,
+        w.max_sequences > 0 ? fmt::format(", max_sequences: {}", w.max_sequences) : "",
+        w.max_batched_tokens > 0 ? fmt::format(", max_batched_tokens: {}", w.max_batched_tokens) : "");
   }
   // Whole nodes, or trays.
   const std::int64_t node = c.device.starts_with("gb") ? 4 : 8;
@@ -240,7 +245,7 @@ std::vector<std::string> points_scenarios(const TableFile& t, std::size_t row, S
     }
     c.gpus = c.tensor * c.pipeline * c.attention_data;
   } else {
-    set_apart(c, t, row);
+    set_apart(c, t, row, row_of);
   }
   const auto concurrency = static_cast<std::int64_t>(t.needed(row, "concurrency", 1));
   const std::int64_t fewest = std::max<std::int64_t>(concurrency, 1);
