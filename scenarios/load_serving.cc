@@ -582,6 +582,12 @@ ServingScenario load_serving(const Settings& document) {
     s.replica.nic_latency = sim::to_seconds(fabric.message.latency) + 3 * sim::to_seconds(fabric.switches.latency);
   }
   s.replica.nvlink_rate = job.machine.node.rate.value();
+  if (const workloads::Machine& m = s.machine; m.gpus > m.gpus_per_node)
+    s.replica.across = std::make_shared<const workloads::SumsAcross>(
+        workloads::Site{m.node, m.fabric, m.gpus, m.gpus_per_node, {}}, m.device,
+        calibration::Software::load(
+            resolve(shelf_of("software"), Settings::scalar(kDefaultSoftware, document.place())).document,
+            recipe_book()));
   s.replica.exchanges.kernels = std::make_shared<const calibration::Dispatcher>(calibration::Dispatcher::load(
       resolve(shelf_of("dispatchers"), Settings::scalar(s.replica.engine.habits.exchanges, document.place()))
           .document));

@@ -1,4 +1,6 @@
 // Times of iterations: tables against the kernels themselves, and what an iteration is made of.
+#include <fmt/format.h>
+
 #include <cmath>
 
 #include "scenarios/scenario.h"
@@ -95,16 +97,99 @@ TEST_CASE("shared experts beside the routed ones hide behind them, and no longer
   CHECK(with(calibration::SharedExperts::beside, many) == with(calibration::SharedExperts::in_line, many));
 }
 
-TEST_CASE("a tensor group over two nodes sums up between them at the rate of its NICs", "[serving]") {
-  const auto at = [](double nic_rate) {
-    auto s = scenario_of("llama3.1-70b", "{tensor: 8}");
-    s.replica.gpus_per_node = 4;
-    s.replica.nic_rate = nic_rate;
-    return times_of(s).seconds({{{64, 1, 1000}}, 64});
+TEST_CASE("a tensor group over two nodes sums up as a collective of training does", "[serving]") {
+  const auto at = [](const std::string& nodes) {
+    return scenarios::load_serving(scenarios::parse_yaml(
+        "name: t\ncluster: {device: h100-sxm-80gb, gpus: 8" + nodes +
+            "}\nmodel: llama3.1-70b\nprecision: {weights: bf16, kv_cache: bf16}\nsoftware: vllm-0.15\nserving: {pools: "
+            "[{replicas: 1, parallelism: {tensor: 8}}]}\ntraffic: {concurrency: 4, input: 100, output: 10}\n",
+        "t.yaml"));
   };
-  // 64 rows of 8192 elements of 2 bytes, twice a layer and 80 layers; each of 4 GPUs sends a quarter there and back.
-  const double bytes = 2 * 80 * 64 * 8192 * 2 / 4.0;
-  CHECK(at(1e9) - at(2e9) == Approx(bytes / 2e9).epsilon(1e-6));
+  const auto sum_of = [](const scenarios::ServingScenario& s) {
+    for (const PartOfIteration& part : times_of(s).parts({{{64, 1, 1000}}, 64}))
+      if (part.name == "all-reduce") return part.seconds;
+    return 0.0;
+  };
+  const auto two = at(", gpus_per_node: 4, fabric: ndr-rail");
+  // 64 rows of 8192 elements of 2 bytes.
+  CHECK(sum_of(two) == Approx(two.replica.across->seconds(8, 64 * 8192 * 2)));
+  CHECK(sum_of(two) > sum_of(at("")));
+  // A megabyte and its neighbours: what is between lies between, and a larger buffer takes no less.
+  const double low = two.replica.across->seconds(8, 1 << 20), high = two.replica.across->seconds(8, 1 << 21);
+  CHECK(two.replica.across->seconds(8, 1.5 * (1 << 20)) == Approx((low + high) / 2));
+  CHECK(low < high);
+}
+
+TEST_CASE("an iteration with prompts is padded where its pieces are captured, and where not, is not", "[serving]") {
+  const auto norm = [](scenarios::ServingScenario& s, std::int64_t tokens, double layer) {
+    s.replica.engine.host.layer = layer;
+    for (const PartOfIteration& part : times_of(s).parts({{{1, tokens, 0}}, 1}))
+      if (part.name == "norm") return part.bytes;
+    return 0.0;
+  };
+  auto s = scenario_of("qwen3-8b", "{tensor: 1}");
+  const double pieces = 25e-6;
+  CHECK(norm(s, 100, pieces) == norm(s, 104, pieces));
+  CHECK(norm(s, 100, 0) / norm(s, 104, 0) == Approx(100.0 / 104));
+}
+
+TEST_CASE("a board's limit stretches what computes, and no iteration draws more", "[serving]") {
+  for (const auto& [device, model] : {std::pair("h100-sxm-80gb", "llama3.1-8b"), std::pair("a100-sxm-80gb", "qwen3-8b"),
+                                      std::pair("b200-sxm-180gb", "deepseek-v2-lite")}) {
+    const auto at = [&, device = device, model = model](const std::string& power) {
+      return scenarios::load_serving(scenarios::parse_yaml(
+          fmt::format(
+              "name: t\ncluster: {{device: {}, gpus: 1}}\nmodel: {}\nprecision: {{weights: bf16, kv_cache: "
+              "bf16}}\nsoftware: vllm-0.15\n{}serving: {{pools: [{{replicas: 1}}]}}\ntraffic: {{concurrency: 4, "
+              "input: 100, output: 10}}\n",
+              device, model, power),
+          "t.yaml"));
+    };
+    INFO(device << " " << model);
+    auto free = at("");
+    const double limit = free.replica.power.board.limit;
+    REQUIRE(limit > 0);
+    free.replica.power = {};
+    const PassTokens prompts{{{4, 2000, 0}}, 4}, decodes{{{2, 1, 3000}}, 2};
+    const double full = times_of(free).seconds(prompts), slow = times_of(free).seconds(decodes);
+    double before = full;
+    for (const double share : {1.0, 0.8, 0.6, 0.5}) {
+      const auto capped = at(fmt::format("power: {{cap: {} W}}\n", share * limit));
+      const IterationTimes times = times_of(capped);
+      const double now = times.seconds(prompts);
+      CHECK(now >= before * (1 - 1e-9));
+      before = now;
+      // What waits for memory takes as long as ever, until next to nothing is left for it.
+      if (share >= 0.8) CHECK(times.seconds(decodes) == Approx(slow).epsilon(0.02));
+      double sum = 0;
+      calibration::Duty duty;
+      for (const PartOfIteration& part : times_of(free).parts(prompts)) {
+        GpuWork one;
+        one.add(part, part.times);
+        duty += one.duty;
+      }
+      for (const PartOfIteration& part : times.parts(prompts)) sum += part.times * part.seconds;
+      CHECK(sum == Approx(now).epsilon(1e-9));
+      if (capped.replica.power.board.governs && capped.replica.power.clock(duty) > calibration::kLowestClock) {
+        const double seconds =
+            calibration::seconds_at(capped.replica.power.board, duty, 1) + capped.replica.power.stretch(duty);
+        CHECK(capped.replica.power.joules(duty) + capped.replica.power.board.standing * seconds <=
+              share * limit * seconds * (1 + 1e-6));
+      }
+    }
+    CHECK(before > 1.05 * full);
+  }
+}
+
+TEST_CASE("limits of tokens are a micro-batch's, and of sequences whose the engine says", "[serving]") {
+  auto s = scenario_of("llama3.1-70b", "{tensor: 2, pipeline: 4}", ", max_sequences: 100, max_batched_tokens: 1000");
+  CHECK(s.scheduler_limits(7).batched_tokens == 4000);
+  CHECK(s.scheduler_limits(7).sequences == 100);
+  s.replica.engine.sequences_of = calibration::SequencesOf::stage;
+  CHECK(s.scheduler_limits(7).sequences == 400);
+  s.replica.layout = {.tensor = 1, .pipeline = 2, .attention_data = 4};
+  CHECK(s.scheduler_limits(7).sequences == 800);
+  CHECK(s.scheduler_limits(7).batched_tokens == 8000);
 }
 
 TEST_CASE("segments meet: an iteration's time has no jumps beyond rounding", "[serving]") {

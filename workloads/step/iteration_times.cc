@@ -88,16 +88,12 @@ double IterationTimes::roofline(WeightType type, double flops, double bytes) con
                   bytes / device.memory_bandwidth().value());
 }
 
-/// Between nodes each GPU sums up its share of what its node has: a tree's depth there and back, and the bytes at the
-/// rate of its NIC.
 double IterationTimes::all_reduce(double gpus, double bytes, bool captured) const {
-  const double per_node = as_real(replica_.gpus_per_node);
   const double beside = replica_.engine.host.exchange;
-  if (gpus <= per_node) return beside + kernels_.seconds(calibration::ServedAllReduce{gpus, bytes, captured});
-  const double nodes = std::ceil(gpus / per_node);
-  const double within = kernels_.seconds(calibration::ServedAllReduce{per_node, bytes, captured});
-  return beside + within + 2 * std::ceil(std::log2(nodes)) * replica_.nic_latency +
-         2 * (nodes - 1) / nodes * bytes / per_node / replica_.nic_rate;
+  if (gpus <= as_real(replica_.gpus_per_node))
+    return beside + kernels_.seconds(calibration::ServedAllReduce{gpus, bytes, captured});
+  SIM_CHECK(replica_.across != nullptr, "a group of {} GPUs lies on several nodes that are not known", gpus);
+  return beside + replica_.across->seconds(std::llround(gpus), bytes);
 }
 
 IterationTimes::Part IterationTimes::of_rows(const ServedOp& op, double rows, bool captured) const {

@@ -5,11 +5,12 @@
 // On a stream kernels follow each other, so an iteration is a sum of parts that go by different sizes. With several
 // stages the batch is split over them and travels at a stage's pace; with several attention groups a batch is dealt out
 // to them, and the fullest counts. Where a further layer drafts tokens, an iteration computes them with the one that is
-// known, and times of decoding are those of one token. Left out: exchanges between nodes inside a tensor group, the
-// skew of unequal caches, what an exchange takes of the multiprocessors while it runs beside another batch's kernels.
+// known, and times of decoding are those of one token. Left out: the skew of unequal caches, what an exchange takes of
+// the multiprocessors while it runs beside another batch's kernels.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -21,6 +22,7 @@
 #include "workloads/runs/serving/outcome.h"
 #include "workloads/runs/serving/step_times.h"
 #include "workloads/step/gpu_work.h"
+#include "workloads/step/sums_across.h"
 
 namespace orrery::workloads {
 
@@ -42,7 +44,8 @@ struct ServedReplica {
   double nvlink_rate = 450e9;                  // bytes/s of a GPU within a node or domain
   calibration::ExchangeLibrary exchanges;      // null: low-latency kernels for any number of rows
   Speculation speculation;
-  ServedPower power;  // nothing known: full clock
+  ServedPower power;                         // nothing known: full clock
+  std::shared_ptr<const SumsAcross> across;  // null: no group lies on several nodes
   double tokens_per_iteration() const { return 1 + speculation.accepted; }
 };
 
