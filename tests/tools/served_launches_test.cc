@@ -38,3 +38,20 @@ TEST_CASE("the laboratory gave an iteration a prompt and 1500 tokens beside what
   CHECK(has(launch_of(row).pool, "max_batched_tokens: 2560"));  // 32 + 1024 + 1500, in blocks of 32
   CHECK(has(launch_of(row).pool, "max_sequences: 32"));
 }
+
+TEST_CASE("workers apart have the limits of the benchmark's configurations, and others their engine's", "[serving]") {
+  // recipes/trtllm/gb200-fp8/1k8k/stp/ctx1_gen4_tep8_batch1_eplb0_mtp0_4: one answer a worker at a time.
+  LaunchedRow row{"trtllm", "0.8.1.post2", "gb200", "DeepSeek-R1", "fp8", "2026-02-17", 1, 1, 1, 4, 1024, 8192};
+  const tools::LaunchedApart columns{{1, 1, 1, 8, 8}, {4, 8, 1, 1, 8}};
+  CHECK(tools::launched_apart(row, columns).decode.max_sequences == 1);
+  CHECK(tools::launched_apart(row, columns).prefill.max_sequences == 0);
+  row.concurrency = 36;  // ..._batch8_..._36
+  CHECK(tools::launched_apart(row, columns).decode.max_sequences == 8);
+  row.concurrency = 5;
+  CHECK(tools::launched_apart(row, columns).decode.max_sequences == 0);
+  row = {"sglang", "0.5.5", "gb200", "DeepSeek-R1", "fp4", "2025-12-20", 1, 1, 1, 512, 8192, 1024};
+  const tools::LaunchedApart apart = tools::launched_apart(row, {{10, 1, 1, 4, 1}, {1, 1, 1, 32, 1}});
+  CHECK(apart.prefill.expert == 4);
+  CHECK(apart.decode.expert == 32);
+  CHECK(apart.decode.max_sequences == 0);
+}

@@ -75,6 +75,12 @@ std::int64_t IterationTimes::graph_of(double rows, bool has_prompts) const {
   return replica_.engine.padded(static_cast<std::int64_t>(rows));
 }
 
+/// Attention groups that have as many rows as the fullest, of all that have some: a few prompts are dealt out to a few.
+double IterationTimes::busy_groups(double all, double rows) const {
+  const double fullest = rows * as_real(replica_.layout.pipeline);
+  return std::clamp(std::round(all / fullest), 1.0, as_real(replica_.layout.attention_data));
+}
+
 /// Of a batch, what one attention group has in one stage at a time.
 double IterationTimes::share_of(double count) const {
   const double parts = as_real(replica_.layout.attention_data * replica_.layout.pipeline);
@@ -96,7 +102,8 @@ double IterationTimes::all_reduce(double gpus, double bytes, bool captured) cons
   return beside + replica_.across->seconds(std::llround(gpus), bytes);
 }
 
-IterationTimes::Part IterationTimes::of_rows(const ServedOp& op, double rows, bool captured) const {
+IterationTimes::Part IterationTimes::of_rows(const ServedOp& op, const PassRows& pass) const {
+  const auto [rows, captured, busy] = pass;
   const calibration::DeviceProfile& device = kernels_.device();
   const calibration::ServingEngine::Kernels& habits = replica_.engine.habits;
   if (const auto* p = std::get_if<ProductOp>(&op)) {
@@ -132,7 +139,7 @@ IterationTimes::Part IterationTimes::of_rows(const ServedOp& op, double rows, bo
   }
   if (const auto* e = std::get_if<ExpertsOp>(&op)) {
     calibration::ServedMixture mixture = e->mixture;
-    mixture.tokens = rows * e->groups;
+    mixture.tokens = rows * std::min(e->groups, busy);
     if (replica_.layout.attention_data == 1 || habits.experts == calibration::ExpertKernels::marlin)
       mixture.kernels = habits.experts;
     const calibration::MixtureLoad load = calibration::load_of(mixture);
@@ -209,13 +216,13 @@ double IterationTimes::between_stages(double rows) const {
 
 /// What shared experts do not take because they run while routed ones do: all but what their weights need of the
 /// memory's bandwidth, as long as the routed ones take.
-double IterationTimes::beside(const ServedStack& stack, double rows, bool captured) const {
-  if (!captured || replica_.engine.habits.shared == calibration::SharedExperts::in_line) return 0;
+double IterationTimes::beside(const ServedStack& stack, const PassRows& rows) const {
+  if (!rows.captured || replica_.engine.habits.shared == calibration::SharedExperts::in_line) return 0;
   double routed = 0, shared = 0, bytes = 0;
   for (const ServedOp& op : stack.ops) {
     const Branch branch = branch_of(op);
     if (branch == Branch::line) continue;
-    const Part part = of_rows(op, rows, captured);
+    const Part part = of_rows(op, rows);
     if (branch == Branch::routed) {
       routed += part.seconds;
     } else {
@@ -226,18 +233,18 @@ double IterationTimes::beside(const ServedStack& stack, double rows, bool captur
   return std::clamp(shared - bytes / kernels_.device().memory_bandwidth().value(), 0.0, routed);
 }
 
-GpuWork IterationTimes::layers(double rows, bool captured) const {
+GpuWork IterationTimes::layers(const PassRows& rows) const {
   GpuWork work;
-  if (!(rows > 0)) return work;
+  if (!(rows.each > 0)) return work;
   each_op([&](const ServedOp& op, double times) {
-    if (!on_sampled(op)) work.add(of_rows(op, rows, captured), times);
+    if (!on_sampled(op)) work.add(of_rows(op, rows), times);
   });
   for (const ServedStack& stack : pass_.stacks) {
-    const double hidden = as_real(stack.layers) * beside(stack, rows, captured);
+    const double hidden = as_real(stack.layers) * beside(stack, rows);
     work.use.memory -= hidden;
     work.duty.streaming = std::max(0.0, work.duty.streaming - hidden);
   }
-  work.add({"between stages", Use::communication, between_stages(rows)}, 1);
+  work.add({"between stages", Use::communication, between_stages(rows.each)}, 1);
   return work;
 }
 
@@ -245,7 +252,7 @@ GpuWork IterationTimes::head(double sampled) const {
   GpuWork work;
   if (!(sampled > 0)) return work;
   each_op([&](const ServedOp& op, double times) {
-    if (on_sampled(op)) work.add(of_rows(op, sampled, true), times);
+    if (on_sampled(op)) work.add(of_rows(op, {sampled, true}), times);
   });
   return work;
 }
@@ -297,7 +304,7 @@ GpuWork IterationTimes::drafts(double sequences, double keys) const {
   const std::int64_t padded = replica_.engine.padded(static_cast<std::int64_t>(std::ceil(sequences)));
   const double rows = padded > 0 ? as_real(padded) : sequences;
   for (const ServedOp& op : pass_.draft) {
-    work.add(of_rows(op, rows, padded > 0), 1);
+    work.add(of_rows(op, {rows, padded > 0}), 1);
     work.add(of_decodes(op, sequences, keys), 1 / checked());
   }
   work += head(sequences);
@@ -306,18 +313,17 @@ GpuWork IterationTimes::drafts(double sequences, double keys) const {
 
 /// Halves one after the other, in each the longer of what it computes and what the other half sends; nothing where that
 /// takes longer than all at once, when an engine would not split.
-double IterationTimes::overlapped(double rows, bool captured, double sequences, double keys,
-                                  double prompt_seconds) const {
+double IterationTimes::overlapped(const PassRows& rows, double sequences, double keys, double prompt_seconds) const {
   if (replica_.engine.habits.batches != calibration::MicroBatches::overlapped || replica_.layout.attention_data == 1)
     return 0;
   double sent = 0;
-  const double half = std::ceil(rows / 2);
+  const PassRows half{std::ceil(rows.each / 2), rows.captured, rows.busy};
   each_op([&](const ServedOp& op, double times) {
-    if (std::holds_alternative<RouteOp>(op)) sent += times * of_rows(op, half, captured).seconds;
+    if (std::holds_alternative<RouteOp>(op)) sent += times * of_rows(op, half).seconds;
   });
-  const double computed = layers(half, captured).seconds() - sent +
-                          attention(std::ceil(sequences / 2), keys / 2).seconds() + prompt_seconds / 2;
-  const double whole = layers(rows, captured).seconds() + attention(sequences, keys).seconds() + prompt_seconds;
+  const double computed =
+      layers(half).seconds() - sent + attention(std::ceil(sequences / 2), keys / 2).seconds() + prompt_seconds / 2;
+  const double whole = layers(rows).seconds() + attention(sequences, keys).seconds() + prompt_seconds;
   return std::max(0.0, whole - 2 * std::max(computed, sent));
 }
 
@@ -393,12 +399,12 @@ double IterationTimes::decode_seconds(std::int64_t sequences, double keys) const
   const double rows = here * checked(), seen = keys * here / as_real(sequences);
   const std::int64_t padded = replica_.engine.padded(static_cast<std::int64_t>(rows));
   const double computed = padded > 0 ? as_real(padded) : rows;
-  GpuWork work = layers(computed, padded > 0);
+  const PassRows pass{computed, padded > 0};
+  GpuWork work = layers(pass);
   work += head(rows);
   work += attention(here, seen);
   work += drafts(here, seen);
-  const double gpu =
-      work.seconds() - overlapped(computed, padded > 0, here, seen, 0) + replica_.power.stretch(work.duty);
+  const double gpu = work.seconds() - overlapped(pass, here, seen, 0) + replica_.power.stretch(work.duty);
   return host_bound(gpu, as_real(sequences), rows, false);
 }
 
@@ -421,15 +427,16 @@ IterationTimes::Batch IterationTimes::batch_of(const PassTokens& tokens) const {
   batch.keys = batch.decodes > 0 ? keys * batch.here / batch.decodes : 0;
   batch.rows = batch.here * checked() + std::ceil(fresh / spread);
   const std::int64_t padded = graph_of(batch.rows, !batch.pieces.empty());
-  batch.captured = padded > 0;
-  batch.computed = batch.captured ? as_real(padded) : batch.rows;
+  batch.computed = padded > 0 ? PassRows{as_real(padded), true} : PassRows{batch.rows, false};
+  if (padded == 0 && !batch.pieces.empty())
+    batch.computed.busy = busy_groups(fresh + batch.decodes * checked(), batch.rows);
   batch.sampled = share_of(batch.pieces.empty() ? batch.decodes : as_real(tokens.sampled));
   batch.sampled += batch.here * (checked() - 1);
   return batch;
 }
 
 GpuWork IterationTimes::work_of(const Batch& batch) const {
-  GpuWork work = layers(batch.computed, batch.captured);
+  GpuWork work = layers(batch.computed);
   work += head(batch.sampled);
   work += attention(batch.here, batch.keys);
   work += prompts(batch.pieces);
@@ -440,9 +447,8 @@ GpuWork IterationTimes::work_of(const Batch& batch) const {
 double IterationTimes::seconds(const PassTokens& tokens) const {
   const Batch batch = batch_of(tokens);
   const GpuWork work = work_of(batch);
-  const double gpu =
-      work.seconds() + replica_.power.stretch(work.duty) -
-      overlapped(batch.computed, batch.captured, batch.here, batch.keys, prompts(batch.pieces).seconds());
+  const double gpu = work.seconds() + replica_.power.stretch(work.duty) -
+                     overlapped(batch.computed, batch.here, batch.keys, prompts(batch.pieces).seconds());
   return host_bound(gpu, batch.decodes + as_real(std::ssize(batch.pieces)), batch.rows, !batch.pieces.empty());
 }
 
@@ -464,9 +470,9 @@ std::vector<PartOfIteration> IterationTimes::parts(const PassTokens& tokens) con
     for (const ServedOp& op : ops) {
       if (batch.here > 0) add_part(of_decodes(op, batch.here, batch.keys), times, stack);
       if (!batch.pieces.empty()) add_part(of_prompts(op, batch.pieces), times, stack);
-      const double rows = on_sampled(op) ? batch.sampled : batch.computed;
-      if (!(rows > 0)) continue;
-      Part part = of_rows(op, rows, on_sampled(op) || batch.captured);
+      const PassRows rows = on_sampled(op) ? PassRows{batch.sampled, true} : batch.computed;
+      if (!(rows.each > 0)) continue;
+      Part part = of_rows(op, rows);
       if (branch_of(op) == Branch::shared) part.seconds *= shared_share;
       add_part(part, times, stack);
     }
@@ -475,32 +481,32 @@ std::vector<PartOfIteration> IterationTimes::parts(const PassTokens& tokens) con
     const ServedStack& stack = pass_.stacks[i];
     double shared = 0;
     for (const ServedOp& op : stack.ops)
-      if (branch_of(op) == Branch::shared) shared += of_rows(op, batch.computed, batch.captured).seconds;
+      if (branch_of(op) == Branch::shared) shared += of_rows(op, batch.computed).seconds;
     // Of shared experts what is not hidden behind the routed ones.
-    const double shown = shared > 0 ? 1 - beside(stack, batch.computed, batch.captured) / shared : 1;
+    const double shown = shared > 0 ? 1 - beside(stack, batch.computed) / shared : 1;
     add_ops(stack.ops, as_real(stack.layers), static_cast<std::int64_t>(i), shown);
   }
   add_ops(pass_.ends, 1, -1, 1);
-  add_part({"between stages", Use::communication, between_stages(batch.computed)}, 1, -1);
+  add_part({"between stages", Use::communication, between_stages(batch.computed.each)}, 1, -1);
   add_part({"drafts", Use::memory, drafts(batch.here, batch.keys).seconds()}, 1, -1);
-  hide_exchanges(parts, sum,
-                 overlapped(batch.computed, batch.captured, batch.here, batch.keys, prompts(batch.pieces).seconds()));
+  hide_exchanges(parts, sum, overlapped(batch.computed, batch.here, batch.keys, prompts(batch.pieces).seconds()));
   const double whole =
       host_bound(sum, batch.decodes + as_real(std::ssize(batch.pieces)), batch.rows, !batch.pieces.empty());
   add_part({"host", Use::host, whole - sum}, 1, -1);
   return parts;
 }
 
-const GpuWork& IterationTimes::layers_at(std::int64_t rows, bool has_prompts) {
-  const auto look = [&](std::vector<std::optional<GpuWork>>& table, std::int64_t count,
-                        bool captured) -> const GpuWork& {
-    const auto at = static_cast<std::size_t>(count);
-    if (table.size() <= at) table.resize(at + 1);
-    if (!table[at]) table[at] = layers(as_real(count), captured);
-    return *table[at];
-  };
-  const std::int64_t padded = graph_of(as_real(rows), has_prompts);
-  return padded > 0 ? look(layers_, padded, true) : look(layers_far_, rows, false);
+const GpuWork& IterationTimes::layers_at(const PassRows& rows) {
+  const auto busy = rows.captured || rows.busy > as_real(replica_.layout.attention_data)
+                        ? std::size_t{0}
+                        : static_cast<std::size_t>(rows.busy);
+  std::vector<std::vector<std::optional<GpuWork>>>& tables = layers_[rows.captured ? 1 : 0];
+  if (tables.size() <= busy) tables.resize(busy + 1);
+  std::vector<std::optional<GpuWork>>& table = tables[busy];
+  const auto at = static_cast<std::size_t>(rows.each);
+  if (table.size() <= at) table.resize(at + 1);
+  if (!table[at]) table[at] = layers(rows);
+  return *table[at];
 }
 
 const GpuWork& IterationTimes::head_at(std::int64_t sampled) {
@@ -570,12 +576,15 @@ serving::Time IterationTimes::mixed(const serving::Mixed& batch) {
   const double keys = batch.decodes > 0 ? as_real(batch.keys) * here / as_real(batch.decodes) : 0;
   GpuWork work = prompts(pieces);
   const double prompt = work.seconds();
-  work += layers_at(static_cast<std::int64_t>(rows), true);
+  const std::int64_t padded = graph_of(rows, true);
+  const PassRows computed =
+      padded > 0 ? PassRows{as_real(padded), true}
+                 : PassRows{std::floor(rows), false, busy_groups(fresh + as_real(batch.decodes) * checked(), rows)};
+  work += layers_at(computed);
   work += head_at(static_cast<std::int64_t>(share_of(as_real(batch.sampled)) + here * (checked() - 1)));
   work += attention_at(static_cast<std::int64_t>(here), static_cast<std::int64_t>(keys));
   work += drafts(here, keys);
-  const double gpu = work.seconds() + replica_.power.stretch(work.duty) -
-                     overlapped(rows, graph_of(rows, true) > 0, here, keys, prompt);
+  const double gpu = work.seconds() + replica_.power.stretch(work.duty) - overlapped(computed, here, keys, prompt);
   return sim::seconds(host_bound(gpu, as_real(batch.decodes) + static_cast<double>(pieces.size()), rows, true)).value();
 }
 
@@ -588,9 +597,10 @@ GpuWork IterationTimes::work_of(const serving::Work& work) const {
       std::max(1.0, std::min(as_real(replica_.layout.attention_data), pieces) * as_real(replica_.layout.pipeline));
   const double rows = here + drafted + fresh / spread;
   const std::int64_t padded = graph_of(std::ceil(rows), fresh > 0);
-  one = layers(padded > 0 ? as_real(padded) : rows, padded > 0);
+  one = layers(padded > 0 ? PassRows{as_real(padded), true}
+                          : PassRows{rows, false, fresh > 0 ? busy_groups(fresh + decodes * checked(), rows) : kAll});
   if (padded > 0) {
-    const UseOfTime filled = layers(rows, true).use;
+    const UseOfTime filled = layers({rows, true}).use;
     const double padding = std::max(0.0, one.use.sum() - filled.sum());
     one.use = filled;
     one.use.padding = padding;

@@ -9,6 +9,7 @@
 // the multiprocessors while it runs beside another batch's kernels.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -70,13 +71,20 @@ class IterationTimes : public serving::StepTimes {
  private:
   using Part = PartOfIteration;
   using Use = PartOfIteration::Use;
+  static constexpr double kAll = 1e9;
+  /// Rows of an attention group in a pass of layers, whether they run as a captured graph, and how many groups have as
+  /// many (at most all there are; the rest has none).
+  struct PassRows {
+    double each = 0;
+    bool captured = false;
+    double busy = kAll;
+  };
   /// What a rank has of an iteration.
   struct Batch {
     std::vector<calibration::PromptPiece> pieces;
     double decodes = 0, here = 0, keys = 0;  // sequences of all, and this rank's with their keys
-    double rows = 0, computed = 0;           // computed: padded to a captured size
-    double sampled = 0;
-    bool captured = false;
+    double rows = 0, sampled = 0;
+    PassRows computed;  // padded to a captured size
   };
   Batch batch_of(const PassTokens& tokens) const;
   /// Calls with each operation of the pass and how often it runs.
@@ -87,18 +95,19 @@ class IterationTimes : public serving::StepTimes {
     }
     for (const ServedOp& op : pass_.ends) take(op, 1);
   }
-  Part of_rows(const ServedOp& op, double rows, bool captured) const;
+  Part of_rows(const ServedOp& op, const PassRows& pass) const;
   Part of_decodes(const ServedOp& op, double sequences, double keys) const;
   Part of_prompts(const ServedOp& op, std::span<const calibration::PromptPiece> pieces) const;
   double roofline(WeightType type, double flops, double bytes) const;
   double all_reduce(double gpus, double bytes, bool captured) const;
   double between_stages(double rows) const;
   double route(const RouteOp& op, double rows, bool captured) const;
-  double beside(const ServedStack& stack, double rows, bool captured) const;
+  double beside(const ServedStack& stack, const PassRows& rows) const;
   std::int64_t graph_of(double rows, bool has_prompts) const;
+  double busy_groups(double all, double rows) const;
   /// Rows of a rank and the sequences on it.
   double share_of(double count) const;
-  GpuWork layers(double rows, bool captured) const;
+  GpuWork layers(const PassRows& rows) const;
   GpuWork head(double sampled) const;
   GpuWork attention(double sequences, double keys) const;
   /// Of tokens that are drafted for so many sequences.
@@ -107,11 +116,11 @@ class IterationTimes : public serving::StepTimes {
   double checked() const { return 1 + as_real_tokens(replica_.speculation.tokens); }
   static double as_real_tokens(std::int64_t n) { return static_cast<double>(n); }
   /// What two halves of a batch save, of which one computes while rows of the other travel.
-  double overlapped(double rows, bool captured, double sequences, double keys, double prompt_seconds) const;
+  double overlapped(const PassRows& rows, double sequences, double keys, double prompt_seconds) const;
   GpuWork prompts(const std::vector<calibration::PromptPiece>& pieces) const;
   GpuWork work_of(const Batch& batch) const;
   double host_bound(double gpu, double sequences, double rows, bool has_prompts) const;
-  const GpuWork& layers_at(std::int64_t rows, bool has_prompts);
+  const GpuWork& layers_at(const PassRows& rows);
   const GpuWork& head_at(std::int64_t sampled);
   GpuWork attention_at(std::int64_t sequences, std::int64_t keys);
   double decode_seconds(std::int64_t sequences, double keys) const;
@@ -124,8 +133,10 @@ class IterationTimes : public serving::StepTimes {
   double sustained_ = 1;            // products of many rows in a loaded device over those of a short benchmark
   std::vector<std::int64_t> grid_;  // of keys
   std::vector<std::vector<serving::Time>> decode_;  // by sequences and node of the grid; -1: not asked yet
-  // By rows, sampled sequences, and sequences and node; nothing: not asked yet.
-  std::vector<std::optional<GpuWork>> layers_, layers_far_, head_;
+  // Nothing: not asked yet. By whether captured, busy groups (0: all) and rows; by sampled sequences; by sequences and
+  // node.
+  std::array<std::vector<std::vector<std::optional<GpuWork>>>, 2> layers_;
+  std::vector<std::optional<GpuWork>> head_;
   struct Attended {
     double seconds = 0, flops = 0, bytes = 0;
   };
