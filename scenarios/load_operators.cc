@@ -6,8 +6,9 @@
 //   - {op: elementwise, reads: 28672, writes: 14336, keeps: 28672}
 //   - {op: product, in: 14336, out: 4096, cut: in}
 //   - {op: residual}
-// Sizes are elements of a token. What a product by outputs opens one by inputs closes, before the stream of hidden
-// states goes on: norms, sums and whole products stand outside.
+// Sizes are elements of a token; `share` says of which share of a sequence's tokens, where a block has streams of its
+// own weights for images and text, or something once a sequence. What a product by outputs opens one by inputs closes,
+// before the stream of hidden states goes on: norms, sums and whole products stand outside.
 #include "scenarios/load_operators.h"
 
 #include <algorithm>
@@ -34,9 +35,10 @@ const std::vector<std::string> kKinds{"norm", "product", "attention", "matmul", 
 const std::vector<std::string> kCuts{"none", "out", "in"};
 
 const std::vector<std::string>& keys_of(Kind kind) {
-  static const std::vector<std::string> none{}, product{"name", "in", "out", "cut", "beside", "weights"},
-      attention{"name", "heads", "kv_heads", "head_dim", "causal"}, matmul{"name", "flops", "reads", "writes", "keeps"},
-      streaming{"name", "reads", "writes", "backward", "keeps", "weights"};
+  static const std::vector<std::string> none{}, product{"name", "in", "out", "cut", "beside", "weights", "share"},
+      attention{"name", "heads", "kv_heads", "head_dim", "causal"},
+      matmul{"name", "flops", "reads", "writes", "keeps", "share"},
+      streaming{"name", "reads", "writes", "backward", "keeps", "weights", "share"};
   if (kind == Kind::product) return product;
   if (kind == Kind::attention) return attention;
   if (kind == Kind::matmul) return matmul;
@@ -85,6 +87,7 @@ Operator read_operator(const Settings& line) {
   op.keeps = of_token(line, "keeps", 0);
   op.weights = of_token(line, "weights", 0);
   op.flops = of_token(line, "flops", 0);
+  if (const Settings* share = given(&line, "share"); share != nullptr) op.share = share->as_number(1e-9, 1);
   // The output's gradient, what was kept, and a gradient of all that was read.
   op.backward = of_token(line, "backward", op.writes + op.keeps + op.reads);
   const bool streams = op.kind == Kind::elementwise || op.kind == Kind::copy || op.kind == Kind::matmul;
@@ -94,12 +97,12 @@ Operator read_operator(const Settings& line) {
 }
 
 /// Where in a block an operator stands.
-struct Place {
+struct BlockPlace {
   bool opened = false;  // a product by outputs stands ahead, behind the last norm or sum
   bool inside = false;  // and none by inputs behind it
 };
 
-void check_place(const Settings& line, const Operator& op, const Operator* ahead, const Place& place,
+void check_place(const Settings& line, const Operator& op, const Operator* ahead, const BlockPlace& place,
                  std::int64_t hidden) {
   const bool stream = op.kind == Kind::norm || op.kind == Kind::residual;
   if (stream && place.inside)
@@ -107,16 +110,17 @@ void check_place(const Settings& line, const Operator& op, const Operator* ahead
         "got a norm or a sum onto the residual stream behind a product with cut: out, expected one with cut: in "
         "between");
   if (op.kind != Kind::product) return;
-  const bool alike = ahead != nullptr && ahead->kind == Kind::product && ahead->cut == op.cut && ahead->in == op.in;
+  const bool alike = ahead != nullptr && ahead->kind == Kind::product && ahead->cut == op.cut && ahead->in == op.in &&
+                     ahead->share == op.share;
   if (op.beside && (!alike || op.cut == Cut::in))
-    line.fail("got beside: true, expected a product of the same in and cut, none or out, ahead of it");
+    line.fail("got beside: true, expected a product of the same in, share and cut, none or out, ahead of it");
   if (op.cut == Cut::in && (!place.opened || op.out != hidden))
     line.fail(
         fmt::format("got cut: in, expected it behind a product with cut: out, and out: {}, the hidden size", hidden));
   if (op.cut == Cut::none && place.inside) line.fail("got a whole product behind one with cut: out, expected cut: in");
 }
 
-Place behind(const Operator& op, Place place) {
+BlockPlace behind(const Operator& op, BlockPlace place) {
   if (op.kind == Kind::norm || op.kind == Kind::residual) return {};
   if (op.kind != Kind::product) return place;
   return {place.opened || op.cut == Cut::out, op.cut == Cut::out};
@@ -136,7 +140,7 @@ Operators load_operators(const Settings& section, const Model& model) {
     run.fail("got operators of a model with biases: all and rms_norm, expected biases: none or qkv");
   Operators operators;
   bool adds = false;
-  Place place;
+  BlockPlace place;
   for (const Settings& line : run.items()) {
     const Operator op = read_operator(line);
     check_place(line, op, operators.run.empty() ? nullptr : &operators.run.back(), place, model.hidden);

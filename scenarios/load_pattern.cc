@@ -432,6 +432,9 @@ class PatternLoader {
     if (attends != kinds.end()) return;
     const auto state = first([](const Model::Block& block) { return block.state.any(); });
     if (state != kinds.end()) model.attention.heads = model.attention.kv_heads = state->state.heads;
+    // Operators are cut by widths of their own (tensor_cuts).
+    if (state == kinds.end() && first([](const Model::Block& block) { return block.operators.any(); }) != kinds.end())
+      model.attention.heads = model.attention.kv_heads = model.hidden;
     model.attention.head_width = 1;
   }
 
@@ -499,7 +502,7 @@ void check_adapters(const Settings& document, const Model& model, const workload
             "with modules: all, an MLP: nothing is trained");
 }
 
-/// Context ranks of a mixer with a state have all positions of some of its heads.
+/// Context ranks of a mixer with a state have all positions of some of its heads, or hand its states on.
 void check_scanned(const Settings& document, const Model& model, const Model::Block& block,
                    const workloads::Parallelism& layout) {
   if (layout.context == 1 || !block.state.any()) return;
@@ -508,9 +511,7 @@ void check_scanned(const Settings& document, const Model& model, const Model::Bl
     fail_at(document, "parallelism.context",
             fmt::format("got {} with a {} mixer, expected {}", layout.context, calibration::name_of(mixer.kind), why));
   };
-  if (mixer.kind != ScanKind::mamba2 && mixer.kind != ScanKind::gated_delta)
-    refuse("1: no framework exchanges its positions for heads");
-  const std::int64_t ranks = layout.tensor * layout.context;
+  const std::int64_t ranks = layout.tensor * (mixer.passes_states() ? 1 : layout.context);
   if (mixer.heads % ranks != 0 || mixer.key_heads % ranks != 0)
     refuse(fmt::format("a divisor of its {} heads and {} of keys or groups over the tensor group", mixer.heads,
                        mixer.key_heads));

@@ -163,6 +163,13 @@ std::vector<Key> of_operators() {
         {"weights", "parameters", "0", "Beside a matrix: biases, scales."},
         {"flops", "FLOPs", "", "Of a token, of a product of two activations."}})
     keys.push_back({std::string("run[].") + name, "number", unit, fallback, {}, meaning, {"0", "1e12"}});
+  keys.push_back({"run[].share",
+                  "number",
+                  "",
+                  "1",
+                  {},
+                  "Of a sequence's tokens that it runs on: a stream with weights of its own, or 1 / seq.",
+                  {"1e-9", "1"}});
   return keys;
 }
 

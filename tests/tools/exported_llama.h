@@ -22,6 +22,10 @@ struct ExportedLlama {
   /// Layers that have, between attention and MLP, a short convolution with gates (as LFM2's): up to here.
   std::int64_t convolved = 0;
 
+  /// In place of the MLP so many experts, of which a token goes to `top`, by grouped products (transformers 5, Qwen3
+  /// MoE), and beside them a shared one of that width, with its gate; 0: none.
+  std::int64_t experts = 0, top = 2, shared = 0;
+
   std::string json() {
     parameters_.clear();
     nodes_.clear();
@@ -136,6 +140,32 @@ struct ExportedLlama {
     return linear(module + ".down_proj", node("mul", {gate, up}, wide, "", "Tensor"), ffn, hidden, rows);
   }
 
+  std::string mixture(const std::string& module, const std::string& x) {
+    const Shape rows{1, seq}, scores{1, seq, experts}, chosen{1, seq, top}, wide{1, seq, hidden};
+    const std::int64_t sent = seq * top;
+    const std::string logits = linear(module + ".gate", x, hidden, experts, rows);
+    const std::string best = node("topk", {node("softmax", {logits}, scores, "float32")}, chosen, "float32");
+    const std::string sorted = node("index", {x, best}, {sent, hidden});
+    const std::string up = weight(module + ".experts.gate_up_proj", {experts, 2 * ffn, hidden});
+    const std::string both =
+        node("_grouped_mm", {sorted, node("transpose", {up}, {experts, hidden, 2 * ffn})}, {sent, 2 * ffn});
+    const std::string gate = node("silu", {node("slice", {both}, {sent, ffn})}, {sent, ffn});
+    const std::string inner = node("mul", {gate, node("slice", {both}, {sent, ffn})}, {sent, ffn});
+    const std::string down = weight(module + ".experts.down_proj", {experts, hidden, ffn});
+    const std::string made =
+        node("_grouped_mm", {inner, node("transpose", {down}, {experts, ffn, hidden})}, {sent, hidden});
+    const std::string routed = node("index_add", {x, node("mul", {made, best}, {sent, hidden})}, wide);
+    if (shared == 0) return routed;
+    const Shape inside{1, seq, shared};
+    const std::string own_gate =
+        node("silu", {linear(module + ".shared_expert.gate_proj", x, hidden, shared, rows)}, inside);
+    const std::string own_up = linear(module + ".shared_expert.up_proj", x, hidden, shared, rows);
+    const std::string own =
+        linear(module + ".shared_expert.down_proj", node("mul", {own_gate, own_up}, inside), shared, hidden, rows);
+    const std::string open = node("sigmoid", {linear(module + ".shared_expert_gate", x, hidden, 1, rows)}, {1, seq, 1});
+    return node("add", {routed, node("mul", {open, own}, wide)}, wide, "", "Tensor");
+  }
+
   /// Gates and input from one product, a convolution of three positions, its gate, and a product back.
   std::string convolution(const std::string& module, const std::string& x) {
     const Shape wide{1, seq, hidden}, along{1, hidden, seq};
@@ -156,7 +186,8 @@ struct ExportedLlama {
     stream = add(stream, attention(module + ".self_attn", first, angles));
     if (number < convolved)
       stream = add(stream, convolution(module + ".conv", norm(module + ".conv_norm", stream, hidden, shape)));
-    return add(stream, mlp(module + ".mlp", norm(module + ".post_attention_layernorm", stream, hidden, shape)));
+    const std::string second = norm(module + ".post_attention_layernorm", stream, hidden, shape);
+    return add(stream, experts > 0 ? mixture(module + ".mlp", second) : mlp(module + ".mlp", second));
   }
 
   std::vector<std::string> parameters_, nodes_;

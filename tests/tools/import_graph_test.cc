@@ -115,6 +115,28 @@ TEST_CASE("parts that no family has run by their operators, cut as their weights
   CHECK(workloads::model_flops(model, 1) == Approx(3 * (2 * met * 8192 + scores)).epsilon(1e-12));
 }
 
+TEST_CASE("experts of a graph are experts, which expert parallelism cuts") {
+  ExportedLlama llama = llama3_8b();
+  llama.layers = 4;
+  llama.seq = 2048;
+  llama.ffn = 1024;
+  llama.experts = 64;
+  llama.top = 8;
+  for (const std::int64_t shared : {0, 2048}) {
+    llama.shared = shared;
+    const Job job = job_of_graph(
+        llama.json(), {},
+        {"parallelism={tensor: 1, expert: 8}", "cluster.gpus=16", "cluster.fabric=ndr-rail", "batch.global=16"});
+    const double h = 4096, f = 1024, own = static_cast<double>(shared);
+    const double attention = 2 * h * h + 2 * h * 1024 + h, beside = own > 0 ? 3 * h * own + h : 0;
+    CHECK(workloads::parameter_count(job.model) ==
+          Approx(2 * h * 128256 + 4 * (attention + h + 64 * h + 64 * 3 * h * f + beside)).epsilon(1e-12));
+    CHECK(job.model.experts.top_k == 8);
+    CHECK(job.model.pattern.kinds.size() == 1);
+    CHECK(tests::contradiction(workloads::simulate_step(job)) == "");
+  }
+}
+
 TEST_CASE("a rule makes operators of a known part, about as fast") {
   ExportedLlama llama = llama3_8b();
   llama.layers = 4;

@@ -34,17 +34,18 @@ struct GraphPart {
   std::string layer;                  // the prefix of its weights' names up to a number: "model.layers.0"
 };
 
-enum class PartKind : std::uint8_t { attention, mlp, other };
+enum class PartKind : std::uint8_t { attention, mlp, experts, other };
 
 /// What a part is, as members of the model, a mixer or a channel.
 struct PartForm {
   PartKind kind = PartKind::other;
-  std::map<std::string, std::int64_t> sizes;  // heads, kv_heads, head_dim, ffn_hidden
+  std::map<std::string, std::int64_t> sizes;  // by keys of the scenario language: heads, ffn_hidden, experts, ...
   bool qk_norm = false, rotary = false, gated = false, first_bias = false, last_bias = false;
   std::string activation;
-  int norms = 0;            // of the hidden state
-  bool layer_norm = false;  // with shifts
-  bool known_norms = true;
+  bool shared_gate = false;          // of experts
+  double routed = 0;                 // FLOPs of a forward pass of experts, whose products are no GraphProduct
+  int norms = 0;                     // of the hidden state
+  bool layer_norm = false;           // with shifts
   std::vector<std::string> lines;    // of other: operators, as YAML mappings
   std::vector<std::string> remarks;  // what its operators leave out
   auto operator<=>(const PartForm&) const = default;

@@ -49,7 +49,7 @@ class PartReader {
     PartForm form;
     form.norms = hidden_norms_;
     form.layer_norm = layer_norm_;
-    if (!ruled() && (is_attention_part(form) || is_mlp_part(form))) return form;
+    if (!ruled() && (is_attention_part(form) || is_mlp_part(form) || is_expert_part(form))) return form;
     form = {};
     form.norms = hidden_norms_;
     form.layer_norm = layer_norm_;
@@ -252,6 +252,83 @@ class PartReader {
     return true;
   }
 
+  /// Weights of all experts in one tensor, [experts, a, b]: up, or gate and up in one or two, and down.
+  std::vector<GraphTensor> expert_weights() const {
+    std::map<std::string, GraphTensor> found;
+    for (const std::int32_t i : part_.nodes) {
+      for (const std::string& weight : at(i).parameters) {
+        const GraphTensor& tensor = graph_.parameters.at(weight);
+        if (tensor.shape.size() == 3 && !at(i).is({"conv1d", "convolution"})) found[weight] = tensor;
+      }
+    }
+    std::vector<GraphTensor> weights;
+    for (const auto& [name, tensor] : found) weights.push_back(tensor);
+    std::sort(weights.begin(), weights.end(),
+              [](const GraphTensor& a, const GraphTensor& b) { return a.elements() > b.elements(); });
+    return weights;
+  }
+
+  /// A choice of the largest scores over experts that one product makes, and the experts' products, by the shapes of
+  /// their weights; beside them an MLP that every token goes through, with a gate or none.
+  bool is_expert_part(PartForm& form) const {
+    const std::vector<GraphTensor> weights = expert_weights();
+    const auto choice =
+        std::find_if(part_.nodes.begin(), part_.nodes.end(), [&](std::int32_t i) { return at(i).is({"topk"}); });
+    if (weights.size() < 2 || weights.size() > 3 || choice == part_.nodes.end() || !usual_norms()) return false;
+    const std::int64_t experts = weights[0].shape[0], top = at(*choice).out.last(), h = model_.hidden;
+    const auto width = [&](const GraphTensor& tensor) {
+      return tensor.elements() / static_cast<double>(experts) / static_cast<double>(h);
+    };
+    const double down = width(weights.back()),
+                 all = down + width(weights[0]) + (weights.size() == 3 ? width(weights[1]) : 0);
+    const bool alike = std::all_of(weights.begin(), weights.end(),
+                                   [&](const GraphTensor& tensor) { return tensor.shape[0] == experts; });
+    if (!alike || down < 1 || down != std::floor(down) || (all != 3 * down && all != 2 * down) || top < 1 ||
+        top > experts)
+      return false;
+    form.gated = all == 3 * down;
+    form.activation = expert_activation();
+    form.sizes = {{"experts", experts}, {"top_k", top}, {"expert_ffn_hidden", static_cast<std::int64_t>(down)}};
+    if (form.activation.empty() || !take_shared(experts, form)) return false;
+    form.kind = PartKind::experts;
+    form.routed = 2 * model_.tokens * static_cast<double>(top) * all * static_cast<double>(h);
+    return true;
+  }
+  std::string expert_activation() const {
+    const bool silu = std::any_of(part_.nodes.begin(), part_.nodes.end(), [&](std::int32_t i) {
+      return at(i).is({"silu", "silu_"});
+    });
+    return silu ? "swiglu" : activation(false);
+  }
+  /// What is no router among products.
+  bool take_shared(std::int64_t experts, PartForm& form) const {
+    std::vector<const GraphProduct*> others;
+    bool routes = false;
+    for (const GraphProduct& product : products_) {
+      if (product.in == model_.hidden && product.out == experts && !routes)
+        routes = true;
+      else if (product.in == model_.hidden && product.out == 1)
+        form.shared_gate = true;
+      else
+        others.push_back(&product);
+    }
+    if (!routes) return false;
+    if (others.empty()) return !form.shared_gate;
+    std::int64_t inside = 0, made = 0;
+    for (const GraphProduct* product : others) {
+      if (product->out == model_.hidden && product->in != model_.hidden)
+        inside = product->in;
+      else if (product->in == model_.hidden)
+        made += product->out;
+      else
+        return false;
+    }
+    if (inside == 0 || made != (form.gated ? 2 : 1) * inside) return false;
+    form.sizes["shared_experts"] = 1;
+    form.sizes["shared_expert_ffn_hidden"] = inside;
+    return true;
+  }
+
   /// The name of the scenario language; empty: another.
   std::string activation(bool gated) const {
     std::set<std::string> met;
@@ -286,7 +363,14 @@ class PartReader {
     }
     for (const GraphProduct& product : products_) depth_[product.node] = depth[product.node];
   }
+  /// Whether no product runs whole behind one that is cut by outputs.
+  bool follow_each_other() {
+    return std::none_of(products_.begin(), products_.end(), [&](const GraphProduct& product) {
+      return stage_[product.node] == 1 && cut_of(product) == "none";
+    });
+  }
   std::string cut_of(const GraphProduct& product) const {
+    if (whole_) return "none";
     if (const CutRule* rule = rule_of(product.weight); rule != nullptr) return rule->cut;
     const int own = depth_.at(product.node);
     if (own == 2) return "out";
@@ -397,6 +481,14 @@ class PartReader {
   void write_operators(PartForm& form) {
     find_depths();
     find_stages();
+    if (!ruled() && !follow_each_other()) {
+      whole_ = true;
+      find_stages();
+      form.remarks.push_back(fmt::format(
+          "{}: its products do not follow each other by outputs and inputs; whole on every tensor rank, unless --cut "
+          "says otherwise",
+          part_.layer.empty() ? "a part without weights" : part_.layer));
+    }
     std::vector<std::int32_t> order = part_.nodes;
     std::stable_sort(order.begin(), order.end(), [&](std::int32_t a, std::int32_t b) { return stage_[a] < stage_[b]; });
     std::set<std::int32_t> written;
@@ -416,7 +508,9 @@ class PartReader {
     const std::int32_t from = read_by(first);
     for (const GraphProduct& product : products_) {
       const bool beside = product.node != first.node;
-      if (beside && (cut == "in" || from < 0 || read_by(product) != from || cut_of(product) != cut)) continue;
+      if (beside &&
+          (cut == "in" || from < 0 || product.in != first.in || read_by(product) != from || cut_of(product) != cut))
+        continue;
       if (!written.insert(product.node).second) continue;
       std::string line = fmt::format("{{op: product, name: {}, in: {}, out: {}, cut: {}", name_of(product.weight),
                                      product.in, product.out, cut);
@@ -524,6 +618,7 @@ class PartReader {
   int hidden_norms_ = 0, head_norms_ = 0;
   std::int64_t head_width_ = 0;
   bool layer_norm_ = false;
+  bool whole_ = false;  // no product is cut
   std::int32_t pre_norm_ = -1;
 };
 

@@ -1,6 +1,6 @@
 // `orrery import graph`: the graph of a model's forward pass (model_graph.h) as a model. Blocks whose parts are known,
-// attention and an MLP, are those of the family; what else stands in a block is a mixer of operators. What the graph
-// holds is then held against what the model comes to: parameters and FLOPs.
+// attention and an MLP or experts, are those of the family; what else stands in a block is a mixer of operators. What
+// the graph holds is then held against what the model comes to: parameters and FLOPs.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -132,7 +132,7 @@ class GraphImport {
     bool gated = true;
     std::string activation = "swiglu";
     for (const PartForm* part : known) {
-      if (part->kind != PartKind::mlp) continue;
+      if (part->kind == PartKind::attention) continue;
       gated = part->gated;
       activation = part->activation;
       break;
@@ -140,7 +140,7 @@ class GraphImport {
     draft_.set("model.gated_mlp", gated);
     if (activation != "swiglu") draft_.set("model.activation", activation);
     for (const PartForm* part : known) {
-      if (part->kind == PartKind::mlp && (part->gated != gated || part->activation != activation))
+      if (part->kind != PartKind::attention && (part->gated != gated || part->activation != activation))
         throw UserError({graph_.file, 1, 1}, "nodes",
                         fmt::format("got MLPs of {} and of {}, expected one kind in a model: --cut of a weight of "
                                     "the others makes them operators",
@@ -166,7 +166,18 @@ class GraphImport {
     if (part.qk_norm) draft_.set(fmt::format("model.mixers.{}.qk_norm", name), true);
     return name;
   }
+  std::string experts_of(const PartForm& part) {
+    std::string what = part.shared_gate ? "gated" : "";
+    for (const auto& [key, value] : part.sizes) what += fmt::format(" {} {}", key, value);
+    const auto [name, fresh] = names_.of("E", what);
+    if (!fresh) return name;
+    draft_.set(fmt::format("model.channels.{}.kind", name), std::string("moe"));
+    for (const auto& [key, value] : part.sizes) draft_.set(fmt::format("model.channels.{}.{}", name, key), value);
+    if (part.shared_gate) draft_.set(fmt::format("model.channels.{}.shared_gate", name), true);
+    return name;
+  }
   std::string channel_of(const PartForm& part) {
+    if (part.kind == PartKind::experts) return experts_of(part);
     const std::int64_t width = part.sizes.at("ffn_hidden");
     const auto [name, fresh] = names_.of("F", std::to_string(width));
     if (!fresh) return name;
@@ -183,13 +194,14 @@ class GraphImport {
     return name;
   }
 
-  /// Attention stands first in a block, and an MLP last; what is between is operators.
+  /// Attention stands first in a block, and an MLP or experts last; what is between is operators.
   std::string word_of(const BlockForm& block) {
     std::vector<std::string> names, lines;
     std::size_t begin = 0, end = block.parts.size();
     if (block.parts.front().kind == PartKind::attention) names.push_back(mixer_of(block.parts[begin++]));
-    const bool mlp = end > begin && block.parts.back().kind == PartKind::mlp;
-    if (mlp) --end;
+    const PartKind last = block.parts.back().kind;
+    const bool channel = end > begin && (last == PartKind::mlp || last == PartKind::experts);
+    if (channel) --end;
     for (std::size_t i = begin; i < end; ++i) {
       const PartForm& part = block.parts[i];
       if (part.kind != PartKind::other)
@@ -201,7 +213,7 @@ class GraphImport {
         if (said_.insert(remark).second) draft_.first(remark);
     }
     if (!lines.empty()) names.push_back(operators_of(lines));
-    if (mlp) names.push_back(channel_of(block.parts[end]));
+    if (channel) names.push_back(channel_of(block.parts[end]));
     return fmt::format("{}", fmt::join(names, "+"));
   }
 
@@ -237,11 +249,14 @@ class GraphImport {
     const double parameters = workloads::parameter_count(model) + norm;
     const double products = workloads::token_flops(model).linear * model_.tokens;
     const auto off = [](double held, double come_to) { return 100 * (come_to - held) / held; };
-    const double p = off(model_.parameters, parameters), f = off(model_.products, products);
+    double held = model_.products;
+    for (const BlockForm& block : blocks_)
+      for (const PartForm& part : block.parts) held += part.routed;
+    const double p = off(model_.parameters, parameters), f = off(held, products);
     const std::string text = fmt::format(
         "{:.0f} parameters in the graph, {:.0f} in the model ({:+.3f} %); products with weights of {:.6g} FLOPs a "
         "forward pass in the graph, {:.6g} in the model ({:+.3f} %)",
-        model_.parameters, parameters, p, model_.products, products, f);
+        model_.parameters, parameters, p, held, products, f);
     if (std::abs(p) > 0.01 || std::abs(f) > 0.01)
       draft_.first(text);
     else
@@ -271,10 +286,17 @@ CutRule rule_of(const std::string& text) {
 
 }  // namespace
 
+/// Lists of operators come into the draft as values of --set do; what is wrong with them is the file's.
 Draft import_graph(const std::string& file, const std::vector<std::string>& cuts) {
   std::vector<CutRule> rules;
   for (const std::string& text : cuts) rules.push_back(rule_of(text));
-  return GraphImport(file, rules).draft();
+  try {
+    return GraphImport(file, rules).draft();
+  } catch (const UserError& error) {
+    const std::string said = error.what();
+    if (!said.starts_with("--set: ")) throw;
+    throw UserError(fmt::format("{}:1:1: {}", file, said.substr(7)));
+  }
 }
 
 }  // namespace orrery::tools

@@ -7,6 +7,7 @@
 #include "workloads/model/operator_half.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "sim/real.h"
 
@@ -34,27 +35,29 @@ const char* name_of_product(Cut cut) {
 }  // namespace
 
 double OperatorHalf::own_tokens() const { return real(z_.tokens) / (z_.sequence_parallel ? z_.parts() : 1); }
-double OperatorHalf::of(double elements, bool inside) const {
-  return inside ? real(z_.tokens) * elements / z_.parts() : own_tokens() * elements;
+double OperatorHalf::of(const Operator& op, double elements, bool inside) const {
+  return (inside ? real(z_.tokens) * elements / z_.parts() : own_tokens() * elements) * op.share;
+}
+std::int64_t OperatorHalf::tokens_of(const Operator& op, double tokens) const {
+  return std::max<std::int64_t>(1, std::llround(tokens * op.share));
 }
 
 void OperatorHalf::write_products(std::size_t first, std::size_t end) {
   const std::vector<Operator>& run = operators_.run;
   const Operator& op = run[first];
-  const auto own = static_cast<std::int64_t>(own_tokens());
   if (op.cut == Cut::in) {
-    w_.row("operator product, by inputs", op.in / z_.tensor);
-    return w_.leave();
+    w_.row("operator product, by inputs", op.in / z_.tensor, LinearOp::Part::other, tokens_of(op, real(z_.tokens)));
+    return w_.leave(op.share);
   }
   std::vector<MatMul> products;
   for (std::size_t i = first; i < end; ++i) {
     const std::int64_t out = op.cut == Cut::out ? run[i].out / z_.tensor : run[i].out;
     products.push_back(w_.product(name_of_product(op.cut), out, op.in));
-    if (op.cut == Cut::none) products.back().tokens = own;
+    products.back().tokens = tokens_of(op, op.cut == Cut::none ? own_tokens() : real(z_.tokens));
   }
   if (op.cut == Cut::none) return w_.column(std::move(products), {});
   std::optional<InputExchange> input = w_.enter();
-  if (input) input->elements = real(z_.tokens) * real(op.in);
+  if (input) input->elements = real(z_.tokens) * real(op.in) * op.share;
   w_.column(std::move(products), input);
 }
 
@@ -67,7 +70,7 @@ void OperatorHalf::write_attention(const Operator& op) {
 /// At the share of the device's matrix units that products inside of mixers reach.
 void OperatorHalf::write_matmul(const Operator& op, bool inside) {
   const DataType type = w_.computation().precision.activations;
-  const double flops = of(op.flops, inside), bytes = of(op.reads + op.writes, inside) * e_;
+  const double flops = of(op, op.flops, inside), bytes = of(op, op.reads + op.writes, inside) * e_;
   MixerOp mixer;
   mixer.forward = {{"operator matmul", MixerKernel::attention, {flops, bytes, 1}, type}};
   mixer.backward = {{"operator matmul backward", MixerKernel::attention, {2 * flops, 2 * bytes, 2}, type}};
@@ -78,7 +81,7 @@ void OperatorHalf::write_matmul(const Operator& op, bool inside) {
 
 void OperatorHalf::write_streaming(const Operator& op, bool inside) {
   const bool copies = op.kind == Kind::copy;
-  const double moved = op.reads + op.writes, elements = of(std::max(op.reads, op.writes), inside);
+  const double moved = op.reads + op.writes, elements = of(op, std::max(op.reads, op.writes), inside);
   const auto each = [&](double all) { return e_ * all / std::max(op.reads, op.writes); };
   if (op.backward > 0)
     w_.backward(copies ? "operator copy backward" : "operator backward",
@@ -103,12 +106,12 @@ void OperatorHalf::write() {
       case Kind::product: {
         const std::size_t end = end_of_products(run, i);
         if (i > 0 && run[i - 1].kind != Kind::norm)
-          w_.cast(of(real(op.in), op.cut == Cut::in), "cast operator input", Direction::forward);
+          w_.cast(of(op, real(op.in), op.cut == Cut::in), "cast operator input", Direction::forward);
         write_products(i, end);
         if (op.cut != Cut::in) {
           double made = 0;
           for (std::size_t p = i; p < end; ++p) made += real(run[p].out);
-          w_.cast_gradient(of(made, op.cut == Cut::out));
+          w_.cast_gradient(of(op, made, op.cut == Cut::out));
         }
         inside = op.cut == Cut::out;
         i = end - 1;
@@ -139,16 +142,17 @@ void OperatorHalf::keep(Layer& layer) const {
   KeptAs input = layer.kept.empty() ? KeptAs::input : KeptAs::tensor;
   for (const Operator& op : operators_.run) {
     const auto kept = [&](const char* name, double elements, double bytes, bool for_weights = false) {
-      if (elements > 0) layer.kept.push_back({name, elements, bytes, half_, KeptAs::tensor, for_weights});
+      if (elements > 0)
+        layer.kept.push_back({name, elements, bytes, half_, std::exchange(input, KeptAs::tensor), for_weights});
     };
-    double wide = of(std::max(op.reads, op.writes), inside);
+    double wide = of(op, std::max(op.reads, op.writes), inside);
     switch (op.kind) {
       case Kind::norm:
         layer.kept.push_back({"norm input", z_.outside, e_, half_, std::exchange(input, KeptAs::tensor)});
         break;
       case Kind::product: {
         const bool cut = op.cut == Cut::in, opens = op.cut == Cut::out;
-        const double read = of(real(op.in), cut), made = of(real(op.out), opens);
+        const double read = of(op, real(op.in), cut), made = of(op, real(op.out), opens);
         if (!op.beside) kept("operator product input", read, kept_input(w_), true);
         layer.between.push_back(
             {"operator products' inputs and output gradients", (op.beside ? 0 : read) + made, kept_input(w_)});
@@ -157,10 +161,10 @@ void OperatorHalf::keep(Layer& layer) const {
         break;
       }
       case Kind::attention: {
-        const double one = real(op.head_dim), q = of(real(op.heads) * one, inside);
-        kept("operator queries, keys and values", q + 2 * of(real(op.kv_heads) * one, inside), e_);
+        const double one = real(op.head_dim), q = of(op, real(op.heads) * one, inside);
+        kept("operator queries, keys and values", q + 2 * of(op, real(op.kv_heads) * one, inside), e_);
         const bool fused = w_.computation().attention == AttentionKind::flash;
-        const double rows = of(real(op.heads), inside);
+        const double rows = of(op, real(op.heads), inside);
         kept(fused ? "log-sum-exp of scores" : "scores", fused ? rows : rows * real(w_.model().seq), fused ? 4 : e_);
         wide = 3 * q;
         break;
@@ -168,7 +172,7 @@ void OperatorHalf::keep(Layer& layer) const {
       case Kind::matmul:
       case Kind::elementwise:
       case Kind::copy:
-        kept("operator input", of(op.keeps, inside), e_);
+        kept("operator input", of(op, op.keeps, inside), e_);
         break;
       case Kind::residual:
         if (w_.style().dropout) kept("dropout mask", z_.outside, 1);

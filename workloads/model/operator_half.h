@@ -18,8 +18,9 @@ class OperatorHalf {
  private:
   /// Tokens that a rank has outside of what the tensor group cuts.
   double own_tokens() const;
-  /// Elements of a rank, of so many of a token, inside of what is cut or outside.
-  double of(double elements, bool inside) const;
+  /// Elements of a rank, of so many of each token that the operator runs on, inside of what is cut or outside.
+  double of(const Operator& op, double elements, bool inside) const;
+  std::int64_t tokens_of(const Operator& op, double tokens) const;
   void write_products(std::size_t first, std::size_t end);
   void write_attention(const Operator& op);
   void write_matmul(const Operator& op, bool inside);

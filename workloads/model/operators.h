@@ -25,6 +25,7 @@ struct Operator {
   double weights = 0;  // parameters beside a matrix: biases, scales
   std::int64_t heads = 0, kv_heads = 0, head_dim = 0;  // of attention
   bool causal = true;
+  double share = 1;  // of a sequence's tokens that it runs on: streams with weights of their own, or once a sequence
   bool operator==(const Operator&) const = default;
 };
 

@@ -24,9 +24,12 @@ using sim::real;
 /// Products by outputs read their input whole, those beside them the same; those by inputs make parts of a sum.
 void add_operators(const Operators& operators, MixtureLayers& sum) {
   for (const Operator& op : operators.run) {
-    if (op.cut == Operator::Cut::in) sum.operators_leave += 1;
+    if (op.cut == Operator::Cut::in) {
+      sum.operators_left += op.share;
+      sum.operators_leave += 1;
+    }
     if (op.cut != Operator::Cut::out || op.beside) continue;
-    sum.operators_read += real(op.in);
+    sum.operators_read += real(op.in) * op.share;
     sum.operators_enter += 1;
   }
 }
@@ -393,7 +396,11 @@ std::vector<TensorCalls> enters(const Model& model, double token, const MixtureL
 }
 std::vector<TensorCalls> leaves(const Model& model, double token, const MixtureLayers& layers) {
   const double mlps = layers.dense + (model.experts.shared > 0 ? layers.experts : 0);
-  return {{token * real(model.hidden), layers.attention + layers.states + mlps + layers.operators_leave}};
+  std::vector<TensorCalls> calls{{token * real(model.hidden), layers.attention + layers.states + mlps}};
+  if (layers.operators_leave > 0)
+    calls.push_back(
+        {token * real(model.hidden) * layers.operators_left / layers.operators_leave, layers.operators_leave});
+  return calls;
 }
 
 /// `stops_early`: dense blocks run again up to their last product, whose sum is then made once.
