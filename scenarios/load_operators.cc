@@ -34,7 +34,7 @@ constexpr double kMostOfToken = 1e12;
 const std::vector<std::string> kKinds{"norm", "product", "attention", "matmul", "elementwise", "copy", "residual"};
 const std::vector<std::string> kCuts{"none", "out", "in"};
 
-const std::vector<std::string>& keys_of(Kind kind) {
+const std::vector<std::string>& keys_of_operator(Kind kind) {
   static const std::vector<std::string> none{}, product{"name", "in", "out", "cut", "beside", "weights", "share"},
       attention{"name", "heads", "kv_heads", "head_dim", "causal"},
       matmul{"name", "flops", "reads", "writes", "keeps", "share"},
@@ -74,7 +74,7 @@ Operator read_operator(const Settings& line) {
   Operator op;
   const std::string kind = required(line, "op").as_choice(kKinds);
   op.kind = static_cast<Kind>(std::find(kKinds.begin(), kKinds.end(), kind) - kKinds.begin());
-  const std::vector<std::string>& known = keys_of(op.kind);
+  const std::vector<std::string>& known = keys_of_operator(op.kind);
   for (const auto& [key, value] : line.members()) {
     if (key == "op" || std::find(known.begin(), known.end(), key) != known.end()) continue;
     value.fail(fmt::format("got a key that {} has not, expected {}", kind,

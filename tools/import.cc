@@ -219,6 +219,19 @@ CommandOptions declare_topology_import(CommandOptions app, const std::shared_ptr
   return topology;
 }
 
+CommandOptions declare_graph_import(CommandOptions app, const std::shared_ptr<ImportOptions>& options) {
+  CommandOptions graph = app.add_subcommand(
+      "graph", "the graph of a model's forward pass, as tools/print_graph writes what torch.export has");
+  graph.add_option("file", options->file, "the graph").required().type_name("GRAPH.json");
+  graph
+      .add_option("--cut", options->cuts,
+                  "how tensor ranks cut the weights whose names end so: WEIGHT=out, in or none; their part of a block "
+                  "then runs by its operators; may be repeated")
+      .allow_extra_args(false)
+      .type_name("WEIGHT=CUT");
+  return graph;
+}
+
 using Kinds = std::vector<std::pair<std::string, CommandOptions>>;
 
 /// Launch lines of inference servers, by their engines.
@@ -272,15 +285,7 @@ Action declare_import(CommandOptions app) {
                 fmt::format("config.json of the model; model_type is one of {}", fmt::join(known_model_types(), ", ")))
       .required()
       .type_name("CONFIG.json");
-  CommandOptions graph = app.add_subcommand(
-      "graph", "the graph of a model's forward pass, as tools/print_graph writes what torch.export has");
-  graph.add_option("file", options->file, "the graph").required().type_name("GRAPH.json");
-  graph
-      .add_option("--cut", options->cuts,
-                  "how tensor ranks cut the weights whose names end so: WEIGHT=out, in or none; their part of a block "
-                  "then runs by its operators; may be repeated")
-      .allow_extra_args(false)
-      .type_name("WEIGHT=CUT");
+  CommandOptions graph = declare_graph_import(app, options);
   CommandOptions megatron =
       app.add_subcommand("megatron", "a launch script of Megatron-LM, or its arguments: import megatron FILE|ARGS");
   megatron.allow_extras();
@@ -334,7 +339,6 @@ Action declare_import(CommandOptions app) {
   for (CommandOptions sub : {hf, graph, megatron, nemo, bridge, torchtitan, deepspeed, accelerate, nanotron, primus,
                              axolotl, factory, mllog})
     declare_common(sub, options);
-  CommandOptions topology = declare_topology_import(app, options);
   Kinds kinds{{"hf", hf},
               {"graph", graph},
               {"megatron", megatron},
@@ -348,7 +352,7 @@ Action declare_import(CommandOptions app) {
               {"axolotl", axolotl},
               {"llamafactory", factory},
               {"mllog", mllog},
-              {"topology", topology}};
+              {"topology", declare_topology_import(app, options)}};
   for (const auto& server : declare_server_imports(app, options)) kinds.push_back(server);
   return [options, kinds, bridge] {
     std::string kind;

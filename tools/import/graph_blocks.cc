@@ -37,7 +37,7 @@ class StreamWalker {
   GraphModel walk() {
     begin();
     for (auto i = stream_ + 1; i < static_cast<std::int32_t>(graph_.nodes.size()); ++i) {
-      const GraphNode& node = graph_.nodes[static_cast<std::size_t>(i)];
+      const ModelNode& node = graph_.nodes[static_cast<std::size_t>(i)];
       if (!adds_to_stream(node)) {
         between_.push_back(i);
         continue;
@@ -58,10 +58,10 @@ class StreamWalker {
   }
 
  private:
-  const GraphNode& at(std::int32_t node) const { return graph_.nodes[static_cast<std::size_t>(node)]; }
+  const ModelNode& at(std::int32_t node) const { return graph_.nodes[static_cast<std::size_t>(node)]; }
 
   void begin() {
-    const auto embeds = [](const GraphNode& node) { return node.is({"embedding"}) && node.parameters.size() == 1; };
+    const auto embeds = [](const ModelNode& node) { return node.is({"embedding"}) && node.parameters.size() == 1; };
     const auto first = std::find_if(graph_.nodes.begin(), graph_.nodes.end(), embeds);
     if (first == graph_.nodes.end())
       throw sim::UserError({graph_.file, 1, 1}, "nodes",
@@ -82,14 +82,14 @@ class StreamWalker {
     table_ = graph_.tensor_of(first->parameters[0]);
   }
 
-  bool adds_to_stream(const GraphNode& node) const {
+  bool adds_to_stream(const ModelNode& node) const {
     if (!node.is({"add", "add_"}) || node.nodes.size() != 2 || !same_shape(node.out, at(stream_).out)) return false;
     const std::int32_t a = source_of(graph_, node.nodes[0]), b = source_of(graph_, node.nodes[1]);
     return (a == stream_) != (b == stream_);
   }
-  bool adds_positions(const GraphNode& node) const {
+  bool adds_positions(const ModelNode& node) const {
     return std::any_of(node.nodes.begin(), node.nodes.end(), [&](std::int32_t input) {
-      const GraphNode& made = at(source_of(graph_, input));
+      const ModelNode& made = at(source_of(graph_, input));
       return made.is({"embedding"}) && !made.parameters.empty() && graph_.tensor_of(made.parameters[0]) != table_;
     });
   }
@@ -119,7 +119,7 @@ class StreamWalker {
   /// Behind the last sum: a norm, the head and what stands around it.
   void end() {
     std::set<std::string> read, known{table_};
-    for (const GraphNode& node : graph_.nodes) {
+    for (const ModelNode& node : graph_.nodes) {
       for (const std::string& weight : node.parameters) read.insert(graph_.tensor_of(weight));
     }
     for (const std::string& weight : read) model_.parameters += graph_.parameters.at(weight).elements();
@@ -157,7 +157,7 @@ class StreamWalker {
 
 std::int32_t source_of(const ModelGraph& graph, std::int32_t node) {
   while (true) {
-    const GraphNode& one = graph.nodes[static_cast<std::size_t>(node)];
+    const ModelNode& one = graph.nodes[static_cast<std::size_t>(node)];
     const bool passes = one.is({"to", "_to_copy", "contiguous", "clone", "view", "reshape", "_unsafe_view", "alias",
                                 "detach", "dropout", "type_as", "lift_fresh_copy", "native_dropout"});
     if (!passes || one.nodes.empty() || !one.parameters.empty()) return node;
@@ -172,11 +172,11 @@ GraphModel blocks_of_graph(const ModelGraph& graph) { return StreamWalker(graph)
 std::vector<GraphProduct> products_of(const ModelGraph& graph, const std::vector<std::int32_t>& nodes) {
   std::vector<GraphProduct> products;
   for (const std::int32_t i : nodes) {
-    const GraphNode& node = graph.nodes[static_cast<std::size_t>(i)];
+    const ModelNode& node = graph.nodes[static_cast<std::size_t>(i)];
     if (!node.is({"linear", "addmm", "mm", "matmul", "conv1d", "convolution", "einsum"})) continue;
     std::vector<std::string> weights = node.parameters;
     for (const std::int32_t input : node.nodes) {
-      const GraphNode& turned = graph.nodes[static_cast<std::size_t>(input)];
+      const ModelNode& turned = graph.nodes[static_cast<std::size_t>(input)];
       if (turned.is({"t", "transpose", "permute", "to", "_to_copy"}) && turned.nodes.empty() &&
           turned.parameters.size() == 1)
         weights.push_back(turned.parameters[0]);

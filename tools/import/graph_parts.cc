@@ -23,15 +23,15 @@ namespace orrery::tools {
 
 namespace {
 
-bool is_attention(const GraphNode& node) {
+bool is_attention(const ModelNode& node) {
   return node.op.find("scaled_dot_product") != std::string::npos || node.op.find("flash_attn") != std::string::npos ||
          node.op.find("flex_attention") != std::string::npos || node.op.find("flash_attention") != std::string::npos;
 }
-bool is_activation(const GraphNode& node) {
+bool is_activation(const ModelNode& node) {
   return node.is({"silu", "gelu", "relu", "sigmoid", "tanh", "silu_", "gelu_", "relu_"});
 }
 /// Of any kind that makes attention or an MLP another: gates, caps, states, choices.
-bool is_unusual(const GraphNode& node) {
+bool is_unusual(const ModelNode& node) {
   return node.is({"softplus", "exp", "cumsum", "topk", "sort", "scatter", "gather", "index", "conv1d", "convolution",
                   "log", "bmm", "grouped_mm", "_grouped_mm", "roll", "softmax", "_softmax", "einsum"});
 }
@@ -58,14 +58,14 @@ class PartReader {
   }
 
  private:
-  const GraphNode& at(std::int32_t node) const { return graph_.nodes[static_cast<std::size_t>(node)]; }
+  const ModelNode& at(std::int32_t node) const { return graph_.nodes[static_cast<std::size_t>(node)]; }
 
   // ---- norms ----
 
   /// One weight, and with shifts two, of the width of what they scale.
   void find_norms() {
     for (const std::int32_t i : part_.nodes) {
-      const GraphNode& node = at(i);
+      const ModelNode& node = at(i);
       const bool whole = node.is({"layer_norm", "native_layer_norm", "rms_norm", "_fused_rms_norm"});
       if (whole && !node.parameters.empty()) {
         add_norm(i, node.nodes.empty() ? -1 : node.nodes[0], node.out.last(), node.parameters.size() > 1);
@@ -76,14 +76,14 @@ class PartReader {
   }
 
   /// The weight of one dimension that a product of elements reads, straight or as 1 + w.
-  const std::string* scale_of(const GraphNode& node) const {
+  const std::string* scale_of(const ModelNode& node) const {
     if (node.parameters.size() == 1 && graph_.parameters.at(node.parameters[0]).shape.size() == 1)
       return &node.parameters[0];
     for (const std::int32_t input : node.nodes) {
       std::int32_t one = input;
       while (at(one).is({"add", "to", "_to_copy"}) && at(one).nodes.size() == 1 && at(one).parameters.empty())
         one = at(one).nodes[0];
-      const GraphNode& scale = at(one);
+      const ModelNode& scale = at(one);
       if (scale.is({"add", "to", "_to_copy"}) && scale.nodes.empty() && scale.parameters.size() == 1 &&
           graph_.parameters.at(scale.parameters[0]).shape.size() == 1)
         return &scale.parameters[0];
@@ -103,7 +103,7 @@ class PartReader {
       const std::int32_t one = open.back();
       open.pop_back();
       for (const std::int32_t input : at(one).nodes) {
-        const GraphNode& node = at(input);
+        const ModelNode& node = at(input);
         if (!in_part_.contains(input) || steps.contains(input)) continue;
         if (!node.is({"to", "_to_copy", "mul", "rsqrt", "add", "mean", "pow", "square", "var", "sub", "sqrt", "div",
                       "reciprocal", "type_as", "float"}))
@@ -158,11 +158,11 @@ class PartReader {
 
   /// The node that a product reads, behind views and casts.
   std::int32_t read_by(const GraphProduct& product) const {
-    const GraphNode& node = at(product.node);
+    const ModelNode& node = at(product.node);
     return node.nodes.empty() ? -1 : source_of(graph_, node.nodes[0]);
   }
   bool returns(const GraphProduct& product) const {
-    const GraphNode& sum = at(part_.sum);
+    const ModelNode& sum = at(part_.sum);
     return std::any_of(sum.nodes.begin(), sum.nodes.end(), [&](std::int32_t input) {
       std::int32_t made = source_of(graph_, input);
       // A norm of the output, or a factor of the residual, may stand between.
@@ -176,14 +176,14 @@ class PartReader {
   /// All weights of the part are those of its products and norms.
   bool only_known_weights() const {
     for (const std::int32_t i : part_.nodes) {
-      const GraphNode& node = at(i);
+      const ModelNode& node = at(i);
       if (node.parameters.empty() || product_at_.contains(i) || norm_nodes_.contains(i)) continue;
       if (!node.is({"t", "transpose", "permute", "to", "_to_copy", "add"})) return false;
     }
     return true;
   }
   bool usual_norms() const { return pre_norm_ >= 0 && (hidden_norms_ == 1 || hidden_norms_ == 2); }
-  std::size_t count(bool (*of)(const GraphNode&)) const {
+  std::size_t count(bool (*of)(const ModelNode&)) const {
     std::size_t found = 0;
     for (const std::int32_t i : part_.nodes) found += static_cast<std::size_t>(of(at(i)) && !norm_nodes_.contains(i));
     return found;
@@ -195,7 +195,7 @@ class PartReader {
       return false;
     const auto core =
         std::find_if(part_.nodes.begin(), part_.nodes.end(), [&](std::int32_t i) { return is_attention(at(i)); });
-    const GraphNode& node = at(*core);
+    const ModelNode& node = at(*core);
     if (node.nodes.size() < 3) return false;
     const std::vector<std::int64_t>& queries = at(node.nodes[0]).out.shape;
     if (queries.size() != 4) return false;
@@ -224,7 +224,7 @@ class PartReader {
     form.first_bias = products_[0].bias > 0;
     form.last_bias = back.bias > 0;
     form.rotary = std::any_of(part_.nodes.begin(), part_.nodes.end(), [&](std::int32_t i) {
-      const GraphNode& one = at(i);
+      const ModelNode& one = at(i);
       return one.is({"neg", "view_as_complex", "cat"}) || one.op.find("rope") != std::string::npos ||
              one.op.find("rotary") != std::string::npos;
     });
@@ -421,7 +421,7 @@ class PartReader {
   }
   static std::string number(double value) { return fmt::format("{:.10g}", value); }
 
-  static bool is_view(const GraphNode& node) {
+  static bool is_view(const ModelNode& node) {
     return node.is({"view",
                     "reshape",
                     "_unsafe_view",
@@ -455,10 +455,10 @@ class PartReader {
                     "mT"});
   }
   /// Contiguous copies of what lies so already are none, and casts to the same type.
-  bool moves_nothing(const GraphNode& node) const {
+  bool moves_nothing(const ModelNode& node) const {
     if (is_view(node)) return true;
     if (!node.is({"contiguous", "clone", "to", "_to_copy", "type_as"}) || node.nodes.empty()) return false;
-    const GraphNode& from = at(node.nodes[0]);
+    const ModelNode& from = at(node.nodes[0]);
     if (node.is({"to", "_to_copy", "type_as"})) return from.out.bytes == node.out.bytes;
     std::int32_t one = node.nodes[0];
     while (is_view(at(one)) && !at(one).nodes.empty()) {
@@ -467,12 +467,12 @@ class PartReader {
     }
     return true;
   }
-  static bool is_copy(const GraphNode& node) {
+  static bool is_copy(const ModelNode& node) {
     return node.is({"contiguous", "clone", "cat", "stack", "repeat", "repeat_interleave", "index_select", "gather",
                     "roll", "constant_pad_nd", "pad", "index", "flip", "copy", "copy_"});
   }
   /// Whose gradient needs no input.
-  static bool is_linear(const GraphNode& node) {
+  static bool is_linear(const ModelNode& node) {
     return node.is({"add", "add_", "sub", "neg", "mean", "sum", "cumsum", "to", "_to_copy", "type_as", "masked_fill",
                     "where", "triu", "tril", "ones", "zeros", "full", "arange"}) ||
            (node.is({"mul", "mul_", "div"}) && node.nodes.size() + node.parameters.size() == 1);
@@ -528,7 +528,7 @@ class PartReader {
   }
 
   void write_node(std::int32_t i, PartForm& form) {
-    const GraphNode& node = at(i);
+    const ModelNode& node = at(i);
     if (const auto norm = norm_at_.find(i); norm != norm_at_.end() && norm->second == model_.hidden && stage_[i] != 1) {
       form.lines.emplace_back("{op: norm}");
       return;
@@ -547,7 +547,7 @@ class PartReader {
     return at(i).out.last() == model_.hidden || at(i).out.last() == 1;
   }
 
-  void write_attention(const GraphNode& node, PartForm& form) {
+  void write_attention(const ModelNode& node, PartForm& form) {
     const std::vector<std::int64_t>& q = at(node.nodes[0]).out.shape;
     if (q.size() != 4 || node.nodes.size() < 3)
       graph_.fail(node, "got attention over queries of another shape, expected [batch, heads, sequence, width]");
@@ -561,7 +561,7 @@ class PartReader {
     return shape.size() != 4 ? 1 : shape[heads_first ? 1 : 2];
   }
 
-  void write_matmul(const GraphNode& node, PartForm& form) {
+  void write_matmul(const ModelNode& node, PartForm& form) {
     const GraphTensor &a = at(node.nodes[0]).out, &b = at(node.nodes[1]).out;
     const double flops = 2 * node.out.elements() * static_cast<double>(a.last());
     const double keeps = keep(node.nodes[0]) + keep(node.nodes[1]);
@@ -580,7 +580,7 @@ class PartReader {
   }
 
   void write_streaming(std::int32_t i, PartForm& form) {
-    const GraphNode& node = at(i);
+    const ModelNode& node = at(i);
     double reads = 0, keeps = 0, weights = 0;
     for (const std::int32_t input : std::set<std::int32_t>(node.nodes.begin(), node.nodes.end())) {
       reads += of_token(at(input).out);

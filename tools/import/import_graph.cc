@@ -123,7 +123,9 @@ class GraphImport {
     };
     const bool rotary = any([](const PartForm& part) { return part.rotary; });
     draft_.set("model.positions", std::string(rotary ? "rotary" : model_.positions ? "learned" : "none"));
-    const bool shifts = any([](const PartForm& part) { return part.layer_norm; });
+    bool shifts = false;  // of operators' norms too
+    for (const BlockForm& block : blocks_)
+      for (const PartForm& part : block.parts) shifts = shifts || part.layer_norm;
     draft_.set("model.norm", std::string(shifts ? "layer_norm" : "rms_norm"));
     const bool last = any([](const PartForm& part) { return part.last_bias; });
     const bool first = any([](const PartForm& part) { return part.first_bias; });

@@ -108,7 +108,7 @@ class GraphReader {
   }
 
   void add_node(const json& value) {
-    GraphNode node;
+    ModelNode node;
     const json &name = member(value, "name", ""), &target = member(value, "target", "");
     if (!name.is_string() || !target.is_string() || name.get<std::string>().size() > kLongestName)
       fail("", "nodes: got a node whose name or target is no text");
@@ -154,7 +154,7 @@ double GraphTensor::elements() const {
   return all;
 }
 
-bool GraphNode::is(std::initializer_list<std::string_view> ops) const {
+bool ModelNode::is(std::initializer_list<std::string_view> ops) const {
   return std::find(ops.begin(), ops.end(), op) != ops.end();
 }
 
@@ -163,7 +163,7 @@ const std::string& ModelGraph::tensor_of(const std::string& parameter) const {
   return other == same.end() ? parameter : other->second;
 }
 
-void ModelGraph::fail(const GraphNode& node, const std::string& message) const {
+void ModelGraph::fail(const ModelNode& node, const std::string& message) const {
   throw UserError(Place{file, 0, 0}, sim::printable(node.name), message);
 }
 

@@ -25,7 +25,7 @@ struct GraphTensor {
   std::int64_t last() const { return shape.empty() ? 1 : shape.back(); }
 };
 
-struct GraphNode {
+struct ModelNode {
   std::string name, target;
   std::vector<std::int32_t> nodes;      // inputs that nodes make, by their numbers
   std::vector<std::string> parameters;  // inputs that are parameters
@@ -39,12 +39,12 @@ struct ModelGraph {
   std::string file;
   std::map<std::string, GraphTensor> parameters;
   std::map<std::string, std::string> same;  // parameters that are one tensor with another
-  std::vector<GraphNode> nodes;
+  std::vector<ModelNode> nodes;
 
   /// The parameter that a name stands for, tied ones by the first.
   const std::string& tensor_of(const std::string& parameter) const;
   /// Throws UserError at a node.
-  [[noreturn]] void fail(const GraphNode& node, const std::string& message) const;
+  [[noreturn]] void fail(const ModelNode& node, const std::string& message) const;
 };
 
 /// Throws UserError for what is no such graph.
