@@ -137,6 +137,20 @@ TEST_CASE("experts of a graph are experts, which expert parallelism cuts") {
   }
 }
 
+TEST_CASE("operators of a graph have no flag of Megatron-LM's") {
+  ExportedLlama llama;
+  llama.convolved = 1;
+  const Folder folder;
+  const tools::Draft draft = tools::import_graph(folder.write("graph.json", llama.json()), {});
+  std::string refused;
+  try {
+    tools::megatron_arguments(scenarios::load_scenario(draft.document()));
+  } catch (const sim::UserError& error) {
+    refused = error.what();
+  }
+  CHECK(refused.find("operators of a graph") != std::string::npos);
+}
+
 TEST_CASE("a rule makes operators of a known part, about as fast") {
   ExportedLlama llama = llama3_8b();
   llama.layers = 4;
