@@ -13,6 +13,7 @@
 #include "scenarios/library.h"
 #include "scenarios/load.h"
 #include "scenarios/load_experts.h"
+#include "scenarios/load_operators.h"
 #include "workloads/model/products.h"
 
 namespace orrery::scenarios {
@@ -66,8 +67,8 @@ void add_words(const Settings& value, std::size_t depth, std::vector<Word>& out)
 
 // ---- what names stand for ----
 
-const std::vector<std::string> kMixers{"attention", "mla", "sliding", "chunked",     "dsa", "csa",
-                                       "hca",       "msa", "mamba2",  "gated_delta", "kda", "lightning"};
+const std::vector<std::string> kMixers{"attention", "mla",    "sliding",     "chunked", "dsa",       "csa",      "hca",
+                                       "msa",       "mamba2", "gated_delta", "kda",     "lightning", "operators"};
 const std::vector<std::string> kStates{"mamba2", "gated_delta", "kda", "lightning"};
 const std::vector<std::string> kChannels{"mlp", "moe", "none"};
 
@@ -96,9 +97,9 @@ const std::vector<std::string>& keys_of(const std::string& kind) {
                         "out_groups", "out_lora", "index_heads", "index_dim", "index_top_k"},
       mamba{"state", "heads", "head_dim", "groups", "conv", "chunk", "gated_norm"},
       delta{"heads", "head_dim", "key_heads", "key_dim", "conv", "chunk", "gated_norm"}, mlp{"ffn_hidden"},
-      moe{"experts",           "top_k",           "expert_groups",  "top_groups",
-          "expert_ffn_hidden", "expert_latent",   "shared_experts", "shared_expert_ffn_hidden",
-          "shared_gate",       "activation_clamp"},
+      operators{"run"}, moe{"experts",           "top_k",           "expert_groups",  "top_groups",
+                            "expert_ffn_hidden", "expert_latent",   "shared_experts", "shared_expert_ffn_hidden",
+                            "shared_gate",       "activation_clamp"},
       none;
   if (kind == "attention") return attention;
   if (kind == "sliding" || kind == "chunked") return windowed;
@@ -108,6 +109,7 @@ const std::vector<std::string>& keys_of(const std::string& kind) {
   if (kind == "csa") return compressed_chosen;
   if (kind == "hca") return compressed;
   if (kind == "mamba2") return mamba;
+  if (kind == "operators") return operators;
   if (kind == "mlp") return mlp;
   if (kind == "moe") return moe;
   return kind == "none" ? none : delta;
@@ -342,9 +344,13 @@ class PatternLoader {
       }
       used_[name] = true;
       const std::string& kind = part->second.kind;
-      if (is_one_of(kMixers, kind)) {
+      if (kind == "operators") {
+        if (block.operators.any() || channel)
+          word.at->fail(fmt::format("got {}, expected operators once in a block, ahead of its channel", word.text));
+        block.operators = load_operators(*part->second.section, model);
+      } else if (is_one_of(kMixers, kind)) {
         const bool attends = !is_one_of(kStates, kind);
-        if ((attends ? block.attends : block.state.any()) || channel)
+        if ((attends ? block.attends : block.state.any()) || block.operators.any() || channel)
           word.at->fail(
               fmt::format("got {}, expected one attention and one mixer with a state at most, and behind "
                           "them one channel",
@@ -426,6 +432,9 @@ class PatternLoader {
     if (attends != kinds.end()) return;
     const auto state = first([](const Model::Block& block) { return block.state.any(); });
     if (state != kinds.end()) model.attention.heads = model.attention.kv_heads = state->state.heads;
+    // Operators are cut by widths of their own (tensor_cuts).
+    if (state == kinds.end() && first([](const Model::Block& block) { return block.operators.any(); }) != kinds.end())
+      model.attention.heads = model.attention.kv_heads = model.hidden;
     model.attention.head_width = 1;
   }
 
@@ -462,6 +471,9 @@ void load_pattern(const Settings& section, Job& job) {
         "model.mixers: scores, choice and attention of sparse mixers take what they multiply and move at the shares "
         "that blocks of engines reach; backward passes are transferred, since no table times them, and the indexer is "
         "trained on the keys that it chose.");
+  if (std::any_of(kinds.begin(), kinds.end(), [](const Model::Block& block) { return block.operators.any(); }))
+    job.assumptions.emplace_back(
+        "model.mixers: operators of a graph run one by one, as eager code runs them: nothing is fused.");
 }
 
 namespace {
@@ -490,7 +502,7 @@ void check_adapters(const Settings& document, const Model& model, const workload
             "with modules: all, an MLP: nothing is trained");
 }
 
-/// Context ranks of a mixer with a state have all positions of some of its heads.
+/// Context ranks of a mixer with a state have all positions of some of its heads, or hand its states on.
 void check_scanned(const Settings& document, const Model& model, const Model::Block& block,
                    const workloads::Parallelism& layout) {
   if (layout.context == 1 || !block.state.any()) return;
@@ -499,9 +511,7 @@ void check_scanned(const Settings& document, const Model& model, const Model::Bl
     fail_at(document, "parallelism.context",
             fmt::format("got {} with a {} mixer, expected {}", layout.context, calibration::name_of(mixer.kind), why));
   };
-  if (mixer.kind != ScanKind::mamba2 && mixer.kind != ScanKind::gated_delta)
-    refuse("1: no framework exchanges its positions for heads");
-  const std::int64_t ranks = layout.tensor * layout.context;
+  const std::int64_t ranks = layout.tensor * (mixer.passes_states() ? 1 : layout.context);
   if (mixer.heads % ranks != 0 || mixer.key_heads % ranks != 0)
     refuse(fmt::format("a divisor of its {} heads and {} of keys or groups over the tensor group", mixer.heads,
                        mixer.key_heads));
@@ -527,6 +537,7 @@ void check_divided(const Settings& document, const Model::Block& block, const wo
 void check_pattern(const Settings& document, const Model& model, const workloads::Parallelism& layout,
                    const workloads::Method& method) {
   if (!model.pattern.any()) return;
+  check_operators(document, model, layout, method);
   check_adapters(document, model, layout, method.adapters);
   const Model::Block* attends = nullptr;
   for (const Model::Block& block : model.pattern.kinds) {

@@ -129,6 +129,50 @@ std::vector<Key> of_states() {
   };
 }
 
+/// A mixer that is the operators of a graph.
+std::vector<Key> of_operators() {
+  std::vector<Key> keys{
+      {"run", "list", "", "", {}, "Of operators: a block that no family has, as the operators of its graph in order."},
+      {"run[].op",
+       "choice",
+       "",
+       "",
+       {"norm", "product", "attention", "matmul", "elementwise", "copy", "residual"},
+       "What it is: a norm of the hidden state, a product with a weight, attention, a product of two activations, a "
+       "kernel bound by memory, a copy, the sum onto the residual stream."},
+      {"run[].name", "text", "", "", {}, "Name in the graph, for people."},
+      {"run[].in", "integer", "elements", "", {}, "Width that a product reads.", {"1", "10000000"}},
+      {"run[].out", "integer", "elements", "", {}, "Width that it makes.", {"1", "10000000"}},
+      {"run[].cut",
+       "choice",
+       "",
+       "none",
+       {"none", "out", "in"},
+       "How tensor ranks share a product out: by outputs, by inputs, or not at all."},
+      {"run[].beside", "boolean", "", "false", {}, "A product reads what the one ahead of it reads."},
+      {"run[].causal", "boolean", "", "true", {}, "Attention sees no later positions."}};
+  for (const auto& [name, unit, meaning] : {std::tuple{"heads", "heads", "Query heads of attention."},
+                                            {"kv_heads", "heads", "Key/value heads of it."},
+                                            {"head_dim", "elements", "Size of one head."}})
+    keys.push_back({std::string("run[].") + name, "integer", unit, "", {}, meaning, {"1", "1000000"}});
+  for (const auto& [name, unit, fallback, meaning] :
+       {std::tuple{"reads", "elements", "0", "Of a token, read forward."},
+        {"writes", "elements", "0", "Written forward."},
+        {"backward", "elements", "reads + writes + keeps", "Moved backward."},
+        {"keeps", "elements", "0", "Kept for the backward pass."},
+        {"weights", "parameters", "0", "Beside a matrix: biases, scales."},
+        {"flops", "FLOPs", "", "Of a token, of a product of two activations."}})
+    keys.push_back({std::string("run[].") + name, "number", unit, fallback, {}, meaning, {"0", "1e12"}});
+  keys.push_back({"run[].share",
+                  "number",
+                  "",
+                  "1",
+                  {},
+                  "Of a sequence's tokens that it runs on: a stream with weights of its own, or 1 / seq.",
+                  {"1e-9", "1"}});
+  return keys;
+}
+
 }  // namespace
 
 std::vector<Key> pattern_keys() {
@@ -190,9 +234,10 @@ std::vector<Key> pattern_keys() {
   };
   std::vector<Key> mixers = of_attention(), states = of_states();
   for (Key& key : states) mixers.push_back(std::move(key));
+  for (Key& key : of_operators()) mixers.push_back(std::move(key));
   add_kinds("model.mixers",
             {"attention", "mla", "sliding", "chunked", "dsa", "csa", "hca", "msa", "mamba2", "gated_delta", "kda",
-             "lightning"},
+             "lightning", "operators"},
             std::move(mixers), "What tells positions of each other in blocks: attention or a state.", keys);
   std::vector<Key> experts;
   constexpr std::string_view of_all = "shared_experts";

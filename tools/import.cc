@@ -29,7 +29,7 @@ namespace {
 
 struct ImportOptions {
   std::string file, out, recipe;
-  std::vector<std::string> sets, arguments, environment, script_arguments;
+  std::vector<std::string> sets, arguments, environment, script_arguments, cuts;
   std::int64_t gpus = 8, recipe_gpus = 0;
   ClusterFacts cluster;
 };
@@ -148,6 +148,7 @@ Draft import_script(const ImportOptions& options) {
 Draft draft_of_kind(const std::string& kind, const ImportOptions& options, const std::vector<std::string>& overrides) {
   const std::string& file = options.file;
   if (kind == "hf") return import_hf(file);
+  if (kind == "graph") return import_graph(file, options.cuts);
   if (kind == "nemo" && file.ends_with(".py")) return import_nemo_recipe(file, options.recipe_gpus, options.recipe);
   if (kind == "nemo") {
     Draft draft = import_nemo(file);
@@ -218,6 +219,19 @@ CommandOptions declare_topology_import(CommandOptions app, const std::shared_ptr
   return topology;
 }
 
+CommandOptions declare_graph_import(CommandOptions app, const std::shared_ptr<ImportOptions>& options) {
+  CommandOptions graph = app.add_subcommand(
+      "graph", "the graph of a model's forward pass, as tools/print_graph writes what torch.export has");
+  graph.add_option("file", options->file, "the graph").required().type_name("GRAPH.json");
+  graph
+      .add_option("--cut", options->cuts,
+                  "how tensor ranks cut the weights whose names end so: WEIGHT=out, in or none; their part of a block "
+                  "then runs by its operators; may be repeated")
+      .allow_extra_args(false)
+      .type_name("WEIGHT=CUT");
+  return graph;
+}
+
 using Kinds = std::vector<std::pair<std::string, CommandOptions>>;
 
 /// Launch lines of inference servers, by their engines.
@@ -271,6 +285,7 @@ Action declare_import(CommandOptions app) {
                 fmt::format("config.json of the model; model_type is one of {}", fmt::join(known_model_types(), ", ")))
       .required()
       .type_name("CONFIG.json");
+  CommandOptions graph = declare_graph_import(app, options);
   CommandOptions megatron =
       app.add_subcommand("megatron", "a launch script of Megatron-LM, or its arguments: import megatron FILE|ARGS");
   megatron.allow_extras();
@@ -321,11 +336,11 @@ Action declare_import(CommandOptions app) {
   }
   CommandOptions mllog = app.add_subcommand("mllog", "the result log of an MLPerf run, as a measured record");
   mllog.add_option("file", options->file, "the log").required().type_name("FILE");
-  for (CommandOptions sub :
-       {hf, megatron, nemo, bridge, torchtitan, deepspeed, accelerate, nanotron, primus, axolotl, factory, mllog})
+  for (CommandOptions sub : {hf, graph, megatron, nemo, bridge, torchtitan, deepspeed, accelerate, nanotron, primus,
+                             axolotl, factory, mllog})
     declare_common(sub, options);
-  CommandOptions topology = declare_topology_import(app, options);
   Kinds kinds{{"hf", hf},
+              {"graph", graph},
               {"megatron", megatron},
               {"nemo", nemo},
               {"bridge", bridge},
@@ -337,7 +352,7 @@ Action declare_import(CommandOptions app) {
               {"axolotl", axolotl},
               {"llamafactory", factory},
               {"mllog", mllog},
-              {"topology", topology}};
+              {"topology", declare_topology_import(app, options)}};
   for (const auto& server : declare_server_imports(app, options)) kinds.push_back(server);
   return [options, kinds, bridge] {
     std::string kind;

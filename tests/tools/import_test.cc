@@ -439,7 +439,7 @@ TEST_CASE("broken, unknown and contradictory input is refused in one line, and n
   check_refused(hf("[1, 2]"), {"config.json:1:1:", "config.json"});
   check_refused(hf(std::string(100'000, '[')), {"config.json:", "64 levels"});
   check_refused(hf(R"({"model_type": "lama"})"), {"config.json:1:2: model_type", "did you mean \"llama\"?"});
-  check_refused(hf(R"({"model_type": "jamba", "num_experts": 8})"), {"model_type", "mixture of experts"});
+  check_refused(hf(R"({"model_type": "arctic", "num_experts": 8})"), {"model_type", "mixture of experts"});
   check_refused(hf(R"({"hidden_size": 4})"), {"model_type"});
   check_refused(hf("{\"model_type\": \"llama\"}"), {"num_hidden_layers"});
   check_refused(hf(llama_json("llama", 4, 1024, 8, 8, 2816, -5, 2048)), {"vocab_size", "-5"});

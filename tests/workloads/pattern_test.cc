@@ -283,6 +283,33 @@ TEST_CASE("context ranks of mixers with a state exchange positions for heads") {
   CHECK(scans(two) == Approx(scans(one) / 2).epsilon(1e-12));
 }
 
+TEST_CASE("context ranks of Kimi Delta and lightning attention hand states on, and scan what is theirs") {
+  const std::string channels = "A: {kind: attention}}, channels: {F: {kind: mlp, ffn_hidden: 2048}}";
+  for (const std::string mixer : {"kda, heads: 8, head_dim: 64", "lightning, heads: 8, head_dim: 128"}) {
+    const std::string model =
+        "blocks: {pattern: K+F K+F A+F, repeat: 2}, mixers: {K: {kind: " + mixer + "}, " + channels;
+    for (const char* layout : {"tensor: 1, context: 2", "tensor: 2, context: 4, sequence_parallel: true",
+                               "tensor: 2, context: 2, pipeline: 2, sequence_parallel: true"}) {
+      for (const char* more : {"recompute=none", "recompute=full", "precision=fp8"}) {
+        INFO(model << ", " << layout << ", " << more);
+        const Job job = pattern_job(model, layout, {more});
+        const StepReport folded = simulate_step(job);
+        CHECK(tests::contradiction(folded) == "");
+        StepOptions full;
+        full.full = true;
+        CHECK(tests::comparable(simulate_step(job, full)) == tests::comparable(folded));
+      }
+    }
+    // Of four layers and 64 sequences: a group of two gathers the states of both, in fp32, once in each direction.
+    const StepReport report = simulate_step(pattern_job(model, "tensor: 1, context: 2"));
+    double gathered = 0;
+    for (const TrafficRow& row : report.traffic)
+      if (row.what.starts_with("mixer state")) gathered += row.simulated_bytes;
+    const double head = mixer.starts_with("kda") ? 64 * (64 + 64) : 128 * 128;
+    CHECK(gathered == Approx(2 * 4 * 64 * 2 * 8 * head * 4).epsilon(1e-9));
+  }
+}
+
 TEST_CASE("mixers with a state weigh what their papers say") {
   const auto weighs = [](const std::string& mixer) {
     const auto count = [&](int blocks) {
@@ -400,8 +427,6 @@ TEST_CASE("patterns that cannot be are refused in a line") {
         std::string::npos);
   CHECK(refusal("blocks: M" + mamba, "tensor: 1, context: 8").find("expected a divisor of its 16 heads and 4") !=
         std::string::npos);
-  CHECK(refusal("blocks: K, mixers: {K: {kind: kda, heads: 8, head_dim: 64}}", "tensor: 1, context: 2")
-            .find("no framework exchanges") != std::string::npos);
   CHECK(refusal("blocks: M N, mixers: {M: {kind: mamba2, state: 64, heads: 16, head_dim: 64, groups: 4}, N: {kind: "
                 "mamba2, state: 32, heads: 16, head_dim: 64, groups: 4}}",
                 "tensor: 1, context: 2")

@@ -274,6 +274,19 @@ void hunyuan_moe(Config& config, Draft& draft) {
     draft.set("model.shared_experts", std::int64_t{0});
 }
 
+/// Grok-2, whose file calls itself "git" (xai-org/grok-2; SGLang's models/grok.py): experts of GeLU with a gate, beside
+/// them an MLP that every token goes through (residual_moe), and norms of what both halves make.
+void grok(Config& config, Draft& draft) {
+  llama(config, draft, "none");
+  take_experts(config, draft, {"num_local_experts"}, "moe_intermediate_size");
+  draft.set("model.activation", std::string("gelu"));
+  draft.set("model.post_norm", true);
+  draft.set("model.tied_embeddings", config.flag("tie_word_embeddings", false));
+  if (!config.flag("residual_moe", false)) return;
+  draft.set("model.shared_experts", std::int64_t{1});
+  draft.set("model.shared_expert_ffn_hidden", config.count(config.need({"intermediate_size"})));
+}
+
 }  // namespace
 
 const std::vector<std::pair<const char*, void (*)(Config&, Draft&)>>& hf_further() {
@@ -303,6 +316,7 @@ const std::vector<std::pair<const char*, void (*)(Config&, Draft&)>>& hf_further
       {"deepseek", deepseek1},
       {"bailing_moe", bailing},
       {"bailing_moe_v2", bailing},
+      {"git", grok},
   };
   return kFamilies;
 }

@@ -9,6 +9,7 @@
 
 #include "sim/printable.h"
 #include "tools/import/hf_blocks.h"
+#include "tools/import/hf_operators.h"
 #include "tools/import/hf_windowed.h"
 
 namespace orrery::tools {
@@ -453,6 +454,7 @@ const std::vector<std::pair<const char*, void (*)(Config&, Draft&)>>& hf_hybrids
   static const std::vector<std::pair<const char*, void (*)(Config&, Draft&)>> kAll = [] {
     std::vector<std::pair<const char*, void (*)(Config&, Draft&)>> all = kHybrids;
     std::copy(hf_windowed().begin(), hf_windowed().end(), std::back_inserter(all));
+    std::copy(hf_of_operators().begin(), hf_of_operators().end(), std::back_inserter(all));
     return all;
   }();
   return kAll;

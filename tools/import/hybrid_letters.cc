@@ -100,6 +100,7 @@ Letters letters_of(const Model& model) {
   const Model::Block *mamba = nullptr, *attends = nullptr, *dense = nullptr;
   const auto add = [&](const Model::Block& block) -> const char* {
     if (block.attends && block.state.any()) return "mixers side by side";
+    if (block.operators.any()) return "operators of a graph";
     if (block.state.any()) {
       if (block.state.kind != workloads::ScanKind::mamba2 || !block.state.normed) return "mixers other than Mamba-2";
       if (mamba != nullptr && !(mamba->state == block.state)) return "Mamba-2 of several sizes";

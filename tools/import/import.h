@@ -92,6 +92,8 @@ LaunchScript read_launch_line(const std::string& text, const std::string& file, 
 // contradictory values, and models that orrery has no family for.
 Draft import_hf(const std::string& file);
 Draft import_nemo(const std::string& file);
+/// The graph of a forward pass (model_graph.h). `cuts`: how tensor ranks cut weights, "mlp.up_proj.weight=out".
+Draft import_graph(const std::string& file, const std::vector<std::string>& cuts);
 /// `sets`: what the user lays over it, which stands for values that the script does not say.
 Draft import_megatron(const LaunchScript& script, const std::vector<std::string>& sets = {});
 /// `gpus`: of the job, which these files do not say. `sets`: what the user lays over it; one has to name the model.

@@ -32,6 +32,7 @@ const std::vector<Mark>& marks() {
       {"topology", {"BlockName="}},
       {"topology", {"topology:", "switch:"}},
       {"topology", {"topology:", "block:"}},
+      {"graph", {"\"parameters\"", "\"nodes\"", "\"target\""}},
       {"hf", {"\"model_type\"", "{"}},
       {"deepspeed", {"\"zero_optimization\""}},
       {"deepspeed", {"\"train_micro_batch_size_per_gpu\""}},
@@ -74,7 +75,7 @@ std::string import_kind(const std::string& file) {
   }
   throw sim::UserError(
       {file, 1, 1}, "import",
-      "got no form that is known by its words, expected orrery import KIND FILE with one of hf, "
+      "got no form that is known by its words, expected orrery import KIND FILE with one of hf, graph, "
       "megatron, nemo, bridge, torchtitan, "
       "deepspeed, accelerate, nanotron, primus, axolotl, llamafactory, mllog, vllm, sglang, trtllm, topology");
 }

@@ -10,6 +10,7 @@
 #include "workloads/model/compressed_half.h"
 #include "workloads/model/expert_half.h"
 #include "workloads/model/latent_attention.h"
+#include "workloads/model/operator_half.h"
 #include "workloads/model/predictions.h"
 #include "workloads/model/state_half.h"
 
@@ -98,6 +99,12 @@ Layer block_of(const Model::Block& block, const Model& seen, const Split& split,
   layer.kind = LayerKind::block;
   layer.recomputed = computation.recompute == Recompute::full;
   write_mixer(writer, block, layer);
+  if (block.operators.any()) {
+    OperatorHalf half(writer, block.operators, block.attends || block.state.any() ? kFeedForward : kAttention);
+    half.write();
+    half.keep(layer);
+    half.weigh(layer);
+  }
   write_channel(writer, block.channel, layer);
   if (!block.mixes()) input_is_of_channel(layer);
   layer.ops = writer.take();

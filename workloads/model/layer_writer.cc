@@ -315,11 +315,11 @@ std::optional<InputExchange> LayerWriter::enter_head() const {
 }
 /// Forward, parts of a sum come from all ranks beside the product that makes them and are added up behind it
 /// (pytorch/pytorch, torch/distributed/_symmetric_memory/__init__.py, stacked_partials): read from each, written once.
-void LayerWriter::leave() {
+void LayerWriter::leave(double share) {
   if (sizes_.tensor == 1) return;
   CommOp sum{out_group(),
              reduces(),
-             sizes_.hidden,
+             sizes_.hidden * share,
              element_,
              "activations, forward",
              "activation gradients, backward",
@@ -419,10 +419,11 @@ void LayerWriter::column(std::vector<MatMul> products, std::optional<InputExchan
   add(sum);
 }
 
-void LayerWriter::row(const char* name, std::int64_t in, LinearOp::Part part) {
+void LayerWriter::row(const char* name, std::int64_t in, LinearOp::Part part, std::int64_t tokens) {
   LinearOp op;
   op.part = part;
   op.products = {product(name, sizes_.width, in)};
+  if (tokens > 0) op.products.front().tokens = tokens;
   if (sizes_.tensor_in > 1) {
     const char* what = part == LinearOp::Part::attention_out ? "attention output gradients, backward"
                                                              : "activation gradients of the MLP, backward";

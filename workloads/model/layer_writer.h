@@ -129,7 +129,8 @@ class LayerWriter {
   Exchange reduces() const { return sizes_.sequence_parallel ? Exchange::reduce_scatter : Exchange::all_reduce; }
   /// Of a block's column-parallel layers.
   std::optional<InputExchange> enter() const;
-  void leave();
+  /// `share`: of the tokens whose sums it makes.
+  void leave(double share = 1);
   std::optional<InputExchange> enter_head() const;
   /// Ahead of a gather that is fused with a product.
   void offer_own_part(Direction direction);
@@ -151,7 +152,8 @@ class LayerWriter {
   /// Products of one input. `apart`: each reduces the gradient of the input by itself.
   void column(std::vector<MatMul> products, std::optional<InputExchange> input,
               LinearOp::Part part = LinearOp::Part::other, bool apart = false);
-  void row(const char* name, std::int64_t in, LinearOp::Part part = LinearOp::Part::other);
+  /// `tokens`: that it runs on; 0: all of a rank.
+  void row(const char* name, std::int64_t in, LinearOp::Part part = LinearOp::Part::other, std::int64_t tokens = 0);
   /// Bytes of an element of a weight's gradient as a tensor of its own, which the fused accumulation avoids.
   double own_gradient() const { return computation_.fuses_wgrad_accumulation() ? 0 : element_; }
   bool has_biases() const { return model_.biases == Biases::all; }

@@ -10,6 +10,7 @@
 #include "calibration/software.h"
 #include "workloads/model/encoder.h"
 #include "workloads/model/experts.h"
+#include "workloads/model/operators.h"
 #include "workloads/model/recommender.h"
 #include "workloads/model/sparse_attention.h"
 #include "workloads/model/state_mixer.h"
@@ -72,14 +73,15 @@ struct Model {
   Encoder encoder;          // of images, ahead of the first layer
   Recommender recommender;  // in place of all the rest
   /// A block of a pattern: attention or a mixer with a state, both side by side behind one norm (Falcon-H1, arXiv
-  /// 2507.22448), or none; and behind these an MLP, experts (those of the model), or nothing.
+  /// 2507.22448), or none; behind these operators of a graph; and an MLP, experts (those of the model), or nothing.
   struct Block {
     bool attends = false;
     Attention attention;
     StateMixer state;
+    Operators operators;
     enum class Channel : std::uint8_t { none, mlp, experts } channel = Channel::none;
     Mlp mlp;
-    bool mixes() const { return attends || state.any(); }
+    bool mixes() const { return attends || state.any() || operators.any(); }
     bool operator==(const Block&) const = default;
   };
   /// Blocks in an order of their own, in place of layers that are all alike or alternate.

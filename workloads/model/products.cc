@@ -58,6 +58,13 @@ std::vector<TensorCut> tensor_cuts(const Model::Block& block) {
     cuts.push_back({block.state.heads, "heads of the mixer"});
     cuts.push_back({block.state.key_heads, groups ? "groups of the mixer" : "key heads of the mixer"});
   }
+  for (const Operator& op : block.operators.run) {
+    if (op.cut != Operator::Cut::none)
+      cuts.push_back({op.cut == Operator::Cut::out ? op.out : op.in, "elements of an operator's cut"});
+    if (op.kind != Operator::Kind::attention) continue;
+    cuts.push_back({op.heads, "heads of an operator"});
+    cuts.push_back({op.kv_heads, "heads of keys of an operator"});
+  }
   return cuts;
 }
 

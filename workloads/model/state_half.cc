@@ -7,7 +7,12 @@
 // each scans all positions of its heads; positions that attention's balance has dealt out from both ends are put in
 // order (NVIDIA/Megatron-LM, megatron/core/ssm/mamba_context_parallel.py; gated_delta_net/common.py, a2a_cp_to_hp).
 //
-// Left out: views between kernels.
+// Of lightning attention and Kimi Delta Attention each context rank scans its own positions, from the states that those
+// ahead of it leave: all of them are gathered, in the backward pass their gradients (LASP+ of MiniMax-01, arXiv
+// 2501.08313, section 3.1; fla-org/flash-linear-attention, fla/ops/cp, which gathers a delta rule's transitions too).
+//
+// Left out: views between kernels, what is computed of gathered states, the few positions that a convolution sees of
+// the rank ahead, and that positions which attention has dealt out from both ends lie in two pieces.
 #include "workloads/model/state_half.h"
 
 #include "sim/real.h"
@@ -56,7 +61,7 @@ void StateHalf::open_gates() {
 
 /// Taken as one message; Megatron-Core's Mamba-2 sends gate, input, B, C and steps one after the other.
 void StateHalf::exchange_heads(const char* what, const char* what_backward, std::int64_t whole_width, bool ahead) {
-  if (w_.split().context == 1) return;
+  if (w_.split().context == 1 || mixer_.passes_states()) return;
   const double elements = of(whole_width);
   const auto order = [&] {
     w_.backward("put gradients of positions in order", Streaming::copy, elements, 2 * e_);
@@ -66,6 +71,26 @@ void StateHalf::exchange_heads(const char* what, const char* what_backward, std:
   w_.add(CommOp{CommGroup::context, Exchange::all_to_all, elements, e_, what, what_backward, CommOverlap::none,
                 CommOverlap::none});
   if (ahead) order();
+}
+
+void StateHalf::hand_states_on() {
+  const std::int64_t ranks = w_.split().context;
+  if (ranks == 1 || !mixer_.passes_states()) return;
+  const double states = real(ranks * w_.split().micro_batch * (mixer_.heads / z_.tensor) * mixer_.handed_on());
+  CommOp gather{CommGroup::context,
+                Exchange::all_gather,
+                states,
+                kSingle,
+                "mixer states, forward",
+                "mixer state gradients, backward",
+                CommOverlap::none,
+                CommOverlap::none};
+  gather.in = CommOp::In::forward;
+  CommOp back = gather;
+  back.exchange = Exchange::reduce_scatter;  // whose adjoint gathers
+  back.in = CommOp::In::backward;
+  w_.add(back);
+  w_.add(gather);
 }
 
 /// Rates and decays in fp32, and where there is no convolution the activation of queries, keys and values.
@@ -99,12 +124,14 @@ void StateHalf::mix() {
   open_gates();
   exchange_heads("mixer inputs, forward", "mixer input gradients, backward", mixer_.made(), true);
   prepare();
+  hand_states_on();
   calibration::Scan scan;
   scan.kind = mixer_.kind;
   scan.dtype = w_.computation().precision.activations;
   scan.batch = w_.split().micro_batch;
-  scan.positions = w_.model().seq;
-  const std::int64_t ranks = z_.tensor * w_.split().context;
+  const std::int64_t pieces = mixer_.passes_states() ? w_.split().context : 1;
+  scan.positions = w_.model().seq / pieces;
+  const std::int64_t ranks = z_.tensor * w_.split().context / pieces;
   scan.heads = mixer_.heads / ranks;
   scan.key_heads = mixer_.key_heads / ranks;
   scan.key_dim = mixer_.key_dim;

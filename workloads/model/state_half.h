@@ -30,6 +30,8 @@ class StateHalf {
   }
   /// So many elements of a token, positions for heads over the context group, or heads for positions.
   void exchange_heads(const char* what, const char* what_backward, std::int64_t whole_width, bool ahead);
+  /// Of all context ranks to each: states behind their positions.
+  void hand_states_on();
   void gate_output();
 
   LayerWriter& w_;

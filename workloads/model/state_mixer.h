@@ -31,6 +31,11 @@ struct StateMixer {
   std::int64_t rates() const {
     return kind == ScanKind::lightning ? 0 : kind == ScanKind::gated_delta ? 2 * heads : heads;
   }
+  /// Whether context ranks hand states on, each scanning its own positions, in place of positions for heads.
+  bool passes_states() const { return kind == ScanKind::kda || kind == ScanKind::lightning; }
+  /// Numbers of a head that they hand on: the state that its positions leave, and of a delta rule also what becomes of
+  /// one that comes in.
+  std::int64_t handed_on() const { return key_dim * (value_dim + (kind == ScanKind::kda ? key_dim : 0)); }
   /// What one product makes of a token, split by heads: queries, keys, values, the gate unless that is thin, rates.
   std::int64_t made() const { return values() + 2 * keys() + (thin_gates() ? 0 : values()) + rates(); }
   bool operator==(const StateMixer&) const = default;

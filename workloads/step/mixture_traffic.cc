@@ -21,6 +21,19 @@ namespace {
 
 using sim::real;
 
+/// Products by outputs read their input whole, those beside them the same; those by inputs make parts of a sum.
+void add_operators(const Operators& operators, MixtureLayers& sum) {
+  for (const Operator& op : operators.run) {
+    if (op.cut == Operator::Cut::in) {
+      sum.operators_left += op.share;
+      sum.operators_leave += 1;
+    }
+    if (op.cut != Operator::Cut::out || op.beside) continue;
+    sum.operators_read += real(op.in) * op.share;
+    sum.operators_enter += 1;
+  }
+}
+
 /// Layers of a model with experts, and with a dense MLP; the ones that predict further tokens are as the last.
 void add_layer(const Model& model, std::int64_t layer, MixtureLayers& sum) {
   sum.blocks += 1;
@@ -32,6 +45,7 @@ void add_layer(const Model& model, std::int64_t layer, MixtureLayers& sum) {
     if (block.attends && block.attention.sparse.indexes()) sum.indexers += 1;
     if (block.state.any()) sum.states += 1;
     if (block.state.any() && block.state.thin_gates()) sum.thin_gates += 1;
+    add_operators(block.operators, sum);
   } else {
     sum.attention += 1;
     (model.experts.in_layer(std::min(layer, model.layers - 1)) ? sum.experts : sum.dense) += 1;
@@ -265,6 +279,16 @@ double state_parameters(const StateMixer& s, double h, double t) {
   return 0;
 }
 
+/// Of the operators of a graph: matrices, cut or whole, biases of outputs that are cut, norms.
+double operator_parameters(const Operators& operators, double norm, double t) {
+  double sum = 0;
+  for (const Operator& op : operators.run) {
+    sum += real(op.in * op.out) / (op.cut == Operator::Cut::none ? 1 : t);
+    sum += op.weights / (op.cut == Operator::Cut::out ? t : 1) + (op.kind == Operator::Kind::norm ? norm : 0);
+  }
+  return sum;
+}
+
 /// Down to what routed experts read, and up from what they make.
 double latent_products(const Experts& experts, double h) { return 2 * h * real(experts.latent); }
 
@@ -284,6 +308,7 @@ MixtureParameters pattern_parameters(const Model& model, const Split& split) {
       sum.shared += gate * (h + (model.biases == Biases::none ? 0 : 1));
     }
     if (block.state.any()) sum.shared += state_parameters(block.state, h, t) + (block.attends ? 0 : norm);
+    sum.shared += operator_parameters(block.operators, norm, t);
     const double up = block.mlp.gated ? 2 : 1;
     if (block.channel == Model::Block::Channel::mlp)
       sum.shared += ((up + 1) * h + bias * up) * real(block.mlp.hidden) / t + bias * h + norm;
@@ -364,12 +389,18 @@ std::vector<TensorCalls> enters(const Model& model, double token, const MixtureL
   const double attention = latent.any() && latent.q_rank > 0 ? 0 : layers.attention;
   std::vector<TensorCalls> calls{{hidden, mlps + attention + layers.states}};
   for (const TensorCalls& call : compressed(latent, token, layers)) calls.push_back(call);
+  if (layers.operators_enter > 0)
+    calls.push_back({token * layers.operators_read / layers.operators_enter, layers.operators_enter});
   if (layers.predictions > 0) calls.push_back({2 * hidden, layers.predictions});
   return calls;
 }
 std::vector<TensorCalls> leaves(const Model& model, double token, const MixtureLayers& layers) {
   const double mlps = layers.dense + (model.experts.shared > 0 ? layers.experts : 0);
-  return {{token * real(model.hidden), layers.attention + layers.states + mlps}};
+  std::vector<TensorCalls> calls{{token * real(model.hidden), layers.attention + layers.states + mlps}};
+  if (layers.operators_leave > 0)
+    calls.push_back(
+        {token * real(model.hidden) * layers.operators_left / layers.operators_leave, layers.operators_leave});
+  return calls;
 }
 
 /// `stops_early`: dense blocks run again up to their last product, whose sum is then made once.

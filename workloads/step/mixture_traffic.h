@@ -25,6 +25,9 @@ struct MixtureLayers {
   /// state, and of these those whose gates come through thin products; and all blocks.
   double attention = 0, states = 0, thin_gates = 0, blocks = 0;
   double indexers = 0;  // of those that attend, those that choose the keys that they see
+  /// Of blocks that are the operators of a graph: elements of a token that cut products read and calls that bring them;
+  /// shares of hidden states that others add up, and calls that do.
+  double operators_read = 0, operators_enter = 0, operators_left = 0, operators_leave = 0;
   double all() const { return blocks; }
 };
 /// Those that are recomputed as a whole. `network`: the job's layers, looked at where some of each part are.

@@ -243,14 +243,20 @@ void add_context_rows(const Model& model, const calibration::AttentionStyle& sty
            c * layers * runs * c, c);
 }
 
-/// Mixers with a state exchange positions for heads, and back; `again`: layers of these that run again.
+/// Mixers with a state exchange positions for heads, and back, or gather their states; `again`: layers of these that
+/// run again.
 void add_mixer_rows(const Model& model, const Parallelism& layout, const Method& method, double tokens,
                     double microbatches, double again, TrafficRows& rows) {
-  double layers = 0, made = 0, back = 0;
+  double layers = 0, made = 0, back = 0, states = 0;
   for (std::int64_t layer = 0; layer < model.layers + model.experts.mtp_layers && model.pattern.any(); ++layer) {
     const StateMixer& mixer = model.pattern.at(layer).state;
     if (!mixer.any()) continue;
     layers += 1;
+    if (mixer.passes_states()) {
+      const std::int64_t head = mixer.key_dim * (mixer.value_dim + (mixer.kind == ScanKind::kda ? mixer.key_dim : 0));
+      states += real(mixer.heads * head);
+      continue;
+    }
     made += real(mixer.made());
     // Mamba-2 normalises with its gate behind the exchange.
     back += real(mixer.values()) * (mixer.kind == ScanKind::mamba2 && mixer.normed ? 2 : 1);
@@ -262,6 +268,18 @@ void add_mixer_rows(const Model& model, const Parallelism& layout, const Method&
     if (times > 0)
       rows.add(CommGroup::context, CollectiveOp::all_to_all, what, layout.context, elements * each, times * runs, 1);
   };
+  if (states > 0) {
+    // Of a sequence each, in fp32, of all ranks.
+    const double sequences = tokens * real(layout.context) / real(model.seq);
+    const double bytes = 4 * states / layers * sequences * real(layout.context) / real(layout.tensor);
+    const auto gather = [&](const char* what, double times) {
+      if (times > 0)
+        rows.add(CommGroup::context, CollectiveOp::all_gather, what, layout.context, bytes, times * runs, 1);
+    };
+    gather("mixer states, forward", layers);
+    gather("mixer states, forward (recomputed)", again);
+    return gather("mixer state gradients, backward", layers);
+  }
   row("mixer inputs, forward", made, layers);
   row("mixer inputs, forward (recomputed)", made, again);
   row("mixer outputs, forward", back, layers);

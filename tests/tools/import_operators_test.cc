@@ -1,0 +1,95 @@
+// Do configurations of models whose mixers are operators become the models that were published? Parameters, and those
+// that a token meets, are what model cards state.
+#include <fmt/format.h>
+
+#include "scenarios/scenario.h"
+#include "sim/error.h"
+#include "tests/catch.h"
+#include "tests/laws/alike.h"
+#include "tests/tools/program.h"
+#include "tools/import/import.h"
+#include "workloads/model/model.h"
+#include "workloads/step/step.h"
+
+using namespace orrery;
+using tests::Folder;
+
+namespace {
+
+struct Stated {
+  const char* config;
+  double parameters, active;  // in 1e9; 0: a token meets all
+  const char* layout;
+};
+
+const Stated kStated[]{
+    // LiquidAI/LFM2-1.2B: 1,170,340,608 by its card.
+    {R"({"model_type": "lfm2", "hidden_size": 2048, "block_dim": 2048, "block_ff_dim": 12288, "block_multiple_of": 256,
+         "block_ffn_dim_multiplier": 1.0, "block_auto_adjust_ff_dim": true, "num_hidden_layers": 16,
+         "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 65536, "max_position_embeddings": 128000,
+         "conv_L_cache": 3, "conv_bias": false, "full_attn_idxs": [2, 5, 8, 10, 12, 14], "tie_embedding": true})",
+     1.170340608, 0, "parallelism={tensor: 2, sequence_parallel: true}"},
+    // LiquidAI/LFM2-8B-A1B: 8.3e9, 1.5e9.
+    {R"({"model_type": "lfm2_moe", "hidden_size": 2048, "intermediate_size": 7168, "moe_intermediate_size": 1792,
+         "num_hidden_layers": 24, "num_dense_layers": 2, "num_experts": 32, "num_experts_per_tok": 4,
+         "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 65536, "max_position_embeddings": 128000,
+         "conv_L_cache": 3, "layer_types": ["conv", "conv", "full_attention", "conv", "conv", "conv", "full_attention",
+         "conv", "conv", "conv", "full_attention", "conv", "conv", "conv", "full_attention", "conv", "conv", "conv",
+         "full_attention", "conv", "conv", "full_attention", "conv", "conv"]})",
+     8.34, 1.55, "parallelism={tensor: 1, expert: 8}"},
+    // ai21labs/Jamba-v0.1 (arXiv 2403.19887): 52e9, 12e9; 51.6e9 by the hub.
+    {R"({"model_type": "jamba", "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32,
+         "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 65536, "max_position_embeddings": 262144,
+         "attn_layer_period": 8, "attn_layer_offset": 4, "expert_layer_period": 2, "expert_layer_offset": 1,
+         "num_experts": 16, "num_experts_per_tok": 2, "mamba_d_state": 16, "mamba_d_conv": 4, "mamba_expand": 2,
+         "mamba_dt_rank": 256, "mamba_conv_bias": true, "mamba_proj_bias": false, "tie_word_embeddings": false})",
+     51.57, 12.1, "parallelism={tensor: 1, expert: 8, sharding: parameters}"},
+    // xai-org/grok-2, whose mixers are usual: 270e9 by its card, 115e9 of a token.
+    {R"({"model_type": "git", "hidden_size": 8192, "intermediate_size": 32768, "moe_intermediate_size": 16384,
+         "num_hidden_layers": 64, "num_attention_heads": 64, "num_key_value_heads": 8, "head_dim": 128,
+         "vocab_size": 131072, "max_position_embeddings": 131072, "num_local_experts": 8, "num_experts_per_tok": 2,
+         "residual_moe": true})",
+     269.5, 115, "parallelism={tensor: 1, expert: 8, sharding: parameters}"},
+};
+
+}  // namespace
+
+TEST_CASE("configurations with mixers of operators become the models that were published") {
+  const Folder folder;
+  for (const Stated& one : kStated) {
+    tools::Draft draft = tools::import_hf(folder.write("config.json", one.config));
+    INFO(draft.yaml());
+    draft.apply(one.layout);
+    draft.apply("model.seq=4096");
+    const workloads::Job job = scenarios::load_scenario(scenarios::parse_yaml(draft.yaml(), "imported.yaml")).job;
+    CHECK(workloads::parameter_count(job.model) == Approx(one.parameters * 1e9).epsilon(0.005));
+    const double active = one.active > 0 ? one.active : one.parameters;
+    CHECK(workloads::active_parameter_count(job.model) == Approx(active * 1e9).epsilon(0.01));
+    CHECK(tests::contradiction(workloads::simulate_step(job)) == "");
+  }
+}
+
+TEST_CASE("configurations with mixers of operators that contradict themselves are refused in one line") {
+  const Folder folder;
+  const auto refused = [&](std::string config, const char* from, const char* to, const char* with) {
+    const std::size_t at = config.find(from);
+    REQUIRE(at != std::string::npos);
+    std::string message;
+    try {
+      tools::Draft draft =
+          tools::import_hf(folder.write("config.json", config.replace(at, std::string(from).size(), to)));
+      scenarios::load_scenario(draft.document());
+    } catch (const sim::UserError& error) {
+      message = error.what();
+    }
+    INFO(message);
+    CHECK(message.find(with) != std::string::npos);
+    CHECK(message.find('\n') == std::string::npos);
+  };
+  refused(kStated[0].config, "\"block_ff_dim\": 12288", "\"block_ff_dim\": 0", "block_ff_dim");
+  refused(kStated[0].config, "\"block_ffn_dim_multiplier\": 1.0", "\"block_ffn_dim_multiplier\": -1",
+          "block_ffn_dim_multiplier");
+  refused(kStated[0].config, "[2, 5, 8, 10, 12, 14]", "[\"x\"]", "full_attn_idxs");
+  refused(kStated[2].config, "\"mamba_dt_rank\": 256", "\"mamba_dt_rank\": \"many\"", "mamba_dt_rank");
+  refused(kStated[1].config, "\"num_experts\": 32", "\"num_experts\": -3", "num_experts");
+}

@@ -1,0 +1,148 @@
+// Does a block that is given as operators of a graph weigh, compute and exchange what its operators say? One that
+// spells an MLP out is that MLP in parameters and FLOPs, and close to it in time; others are counted twice and folded.
+#include <fmt/format.h>
+
+#include <string>
+#include <vector>
+
+#include "scenarios/library.h"
+#include "sim/error.h"
+#include "tests/catch.h"
+#include "tests/laws/alike.h"
+#include "tests/workloads/example.h"
+#include "workloads/step/step.h"
+
+using namespace orrery;
+using namespace orrery::workloads;
+
+namespace {
+
+Job operators_job(const std::string& model, const std::string& layout, const std::vector<std::string>& sets = {}) {
+  const std::string text =
+      fmt::format(R"(
+name: operators
+cluster: {{device: h100-sxm-80gb, gpus: 16, fabric: ndr-rail}}
+model: {{hidden: 2048, heads: 16, kv_heads: 8, vocab: 2560, seq: 2048, gated_mlp: true, tied_embeddings: false,
+        positions: rotary, norm: rms_norm, biases: none, {}}}
+parallelism: {{{}{}}}
+batch: {{global: 32, micro: 1}}
+precision: bf16
+software: megatron-core-0.16
+)",
+                  model, layout.find("sharding") == std::string::npos ? "sharding: optimizer, " : "", layout);
+  sim::Settings document = scenarios::parse_yaml(text, "operators.yaml");
+  for (const std::string& set : sets) scenarios::apply_set(document, set);
+  return scenarios::load_scenario(document).job;
+}
+
+std::string operators_refusal(const std::string& run, const std::string& layout = "tensor: 1",
+                              const std::vector<std::string>& sets = {}) {
+  try {
+    operators_job("blocks: {pattern: attention+U, repeat: 2}, mixers: {U: {kind: operators, run: [" + run + "]}}",
+                  layout, sets);
+  } catch (const sim::UserError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+const std::string kMlp =
+    "{op: norm}, {op: product, in: 2048, out: 8192, cut: out}, "
+    "{op: product, in: 2048, out: 8192, cut: out, beside: true}, "
+    "{op: elementwise, name: swiglu, reads: 16384, writes: 8192, backward: 40960, keeps: 16384}, "
+    "{op: product, in: 8192, out: 2048, cut: in}, {op: residual}";
+const std::string kSpelt =
+    "blocks: {pattern: attention+U, repeat: 8}, mixers: {U: {kind: operators, run: [" + kMlp + "]}}";
+const std::string kPlain = "blocks: {pattern: attention+mlp, repeat: 8}, ffn_hidden: 8192";
+/// Thin products ahead of wide ones, attention, a convolution, a copy, a product of two activations.
+const std::string kOdd =
+    "blocks: {pattern: attention+U+mlp U attention+mlp U+mlp, repeat: 2}, ffn_hidden: 4096, mixers: {U: {kind: "
+    "operators, run: ["
+    "{op: norm}, {op: product, in: 2048, out: 256}, {op: product, in: 2048, out: 128, beside: true}, "
+    "{op: product, in: 256, out: 2048, cut: out, weights: 2048}, {op: product, in: 128, out: 1024, cut: out}, "
+    "{op: copy, reads: 2048, writes: 2048}, {op: attention, heads: 16, kv_heads: 8, head_dim: 128, causal: false}, "
+    "{op: matmul, flops: 1000000, reads: 512, writes: 512, keeps: 512}, "
+    "{op: elementwise, reads: 2048, writes: 2048, keeps: 2048, weights: 6144}, "
+    "{op: product, in: 2048, out: 2048, cut: in}, {op: residual}, "
+    "{op: norm}, {op: product, in: 2048, out: 2048}, {op: residual}]}}";
+
+const std::string kOperatorLayouts[]{
+    "tensor: 1, pipeline: 1",
+    "tensor: 2, pipeline: 2, sequence_parallel: true",
+    "tensor: 4, pipeline: 2, sequence_parallel: false",
+    "tensor: 8, pipeline: 1, sequence_parallel: true",
+    "tensor: 1, pipeline: 1, sharding: parameters",
+};
+
+}  // namespace
+
+TEST_CASE("operators that spell an MLP out weigh and compute what it does, and take about its time") {
+  for (const std::string& layout : kOperatorLayouts) {
+    INFO(layout);
+    const Job plain = operators_job(kPlain, layout), spelt = operators_job(kSpelt, layout);
+    CHECK(parameter_count(spelt.model) == parameter_count(plain.model));
+    CHECK(model_flops(spelt.model, 32) == model_flops(plain.model, 32));
+    const StepReport own = simulate_step(plain), other = simulate_step(spelt);
+    CHECK(tests::contradiction(other) == "");
+    CHECK(sim::to_seconds(other.iteration) == Approx(sim::to_seconds(own.iteration)).epsilon(0.02));
+    CHECK(other.memory.peak_bytes == Approx(own.memory.peak_bytes).epsilon(0.05));
+  }
+}
+
+TEST_CASE("operators of every kind are folded, and counted twice") {
+  for (const std::string& layout : kOperatorLayouts) {
+    for (const char* more : {"recompute=none", "recompute=full", "recompute=selective", "precision=fp8"}) {
+      INFO(layout << ", " << more);
+      const Job job = operators_job(kOdd, layout, {more});
+      const StepReport folded = simulate_step(job);
+      CHECK(tests::contradiction(folded) == "");
+      StepOptions full;
+      full.full = true;
+      CHECK(tests::comparable(simulate_step(job, full)) == tests::comparable(folded));
+    }
+  }
+}
+
+TEST_CASE("operators weigh and compute what they say") {
+  const Model model = operators_job(kOdd, "tensor: 1").model;
+  const double h = 2048, s = 2048, vocab = 2560;
+  const double attention = h * h + 2 * h * 1024 + h * h + h, mlp = 3 * h * 4096 + h;
+  const double products = h * 256 + h * 128 + 256 * h + 128.0 * 1024 + h * h + h * h;
+  const double odd = products + 2048 + 6144 + 2 * h;
+  CHECK(parameter_count(model) == Approx(2 * vocab * h + 2 * (2 * attention + 3 * mlp + 3 * odd)).epsilon(1e-12));
+  const double met = 2 * (2 * (attention - h) + 3 * (mlp - h) + 3 * products) + vocab * h;
+  const double scores = 2 * (2 + 3) * 4 * 16 * 128 * s * s, others = 2 * 3 * 1e6 * s;
+  CHECK(model_flops(model, 1) == Approx(3 * (2 * met * s + scores + others)).epsilon(1e-12));
+}
+
+TEST_CASE("operators that do not fit each other are refused in one line") {
+  const std::string sum = ", {op: residual}", up = "{op: product, in: 2048, out: 8192, cut: out}",
+                    down = ", {op: product, in: 8192, out: 2048, cut: in}";
+  CHECK(operators_refusal(up + down + sum) == "");
+  const auto refused = [](const std::string& run, const char* with, const std::string& layout = "tensor: 1",
+                          const std::vector<std::string>& sets = {}) {
+    const std::string message = operators_refusal(run, layout, sets);
+    INFO(message);
+    CHECK(message.find(with) != std::string::npos);
+    CHECK(message.find('\n') == std::string::npos);
+    CHECK(message.find("expected") + message.find("holds") != 2 * std::string::npos);
+  };
+  refused(up + sum, "behind a product with cut: out");
+  refused(down.substr(2) + sum, "cut: in, expected it behind");
+  refused(up + down, "holds no {op: residual}");
+  refused(up + ", {op: product, in: 8192, out: 2048}" + sum, "whole product");
+  refused("{op: product, in: 2048, out: 64}, {op: product, in: 64, out: 64, beside: true}" + sum, "beside: true");
+  refused("{op: elementwise}" + sum, "holds neither reads nor writes");
+  refused("{op: elementwise, in: 4, reads: 1}" + sum, "got a key that elementwise has not");
+  refused("{op: attention, heads: 3, kv_heads: 2, head_dim: 64}" + sum, "got 3 heads over 2");
+  refused("{op: convolve}" + sum, "expected");
+  refused("{op: product, in: 0, out: 4}" + sum, "expected");
+  refused("7" + sum, "expected an operator");
+  refused("{op: attention, heads: 16, head_dim: 64}" + sum, "behind whole products",
+          "tensor: 2, sequence_parallel: true");
+  refused("{op: product, in: 2048, out: 63, cut: out}, {op: product, in: 63, out: 2048, cut: in}" + sum,
+          "elements of an operator's cut", "tensor: 2, sequence_parallel: true");
+  refused(up + down + sum, "parallelism.context", "tensor: 1, context: 2");
+  refused(up + down + sum, "adapters beside a mixer", "tensor: 1", {"finetune={kind: lora, rank: 16}"});
+  refused(up + down + sum, "post_norm", "tensor: 1", {"model.post_norm=true"});
+}
