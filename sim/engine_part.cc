@@ -32,7 +32,7 @@ EngineTables::EngineTables(const Plan& planned, const Network& planned_network, 
   const bool stretches =
       std::any_of(plan.programs.begin(), plan.programs.end(), [](const Program& p) { return !p.stretches.empty(); });
   if (partition.parts == 1 && !stretches && plan.instances.size() >= threads.ahead_from)
-    islands = find_islands(plan, contention, network.capacity.size(), threads.ahead_from / 2);
+    islands = find_islands(plan, network, contention, threads.ahead_from / 2);
   programs.reserve(plan.programs.size());
   const Rows rows = many_rows(plan, options) ? Rows::shared : Rows::of_their_own;
   for (const Program& program : plan.programs) programs.push_back(compile(program, plan.streams, rows));
@@ -74,7 +74,7 @@ void EnginePart::list_ranks() {
   const auto count = part_of.empty() ? static_cast<std::ptrdiff_t>(plan_.instances.size())
                                      : std::count(part_of.begin(), part_of.end(), post_.number);
   ranks_.reserve(static_cast<std::size_t>(count));
-  std::uint64_t signals = 0;
+  std::uint32_t signals = 0;
   for (std::uint32_t i = 0; i < plan_.instances.size(); ++i) {
     if (!part_of.empty() && part_of[i] != post_.number) continue;
     const Instance& instance = plan_.instances[InstanceId{i}];
@@ -85,6 +85,7 @@ void EnginePart::list_ranks() {
     rank.instance = i & kMostInstances;
     rank.scaled = instance.slowdown != 1.0 || plan_.noise.sigma > 0 || plan_.loads.any() ? 1 : 0;
     if (!tables_.record.empty()) rank.record = tables_.record[i];
+    SIM_CHECK(programs_[rank.program].signals < kNone - signals, "{} instances", plan_.instances.size());
     signals += programs_[rank.program].signals;
   }
   signals_.resize(signals);
@@ -140,6 +141,30 @@ void EnginePart::record(const Rank& rank, std::uint32_t op, std::int64_t ready, 
   r.runnable |= std::uint32_t{1} << stream;
 }
 
+/// Whether all have passed who read what is kept in turn.
+inline bool EnginePart::is_read(std::uint32_t rank, std::uint32_t turn) const {
+  const std::uint32_t* readers = programs_[ranks_[rank].program].readers.data() + std::size_t{turn} * plan_.streams;
+  const Cursor* cursors = cursors_of(rank);
+  bool read = true;
+  for (std::uint32_t s = 0; s < plan_.streams; ++s) read = read && cursors[s].next >= readers[s];
+  return read;
+}
+
+void EnginePart::put_by(std::uint32_t rank, const Signal& signal) {
+  std::vector<Signal>& signals = put_by_[rank];
+  if (signals.size() == signals.capacity())
+    std::erase_if(signals, [&](const Signal& s) { return is_read(rank, s.turn); });
+  signals.push_back(signal);
+  ranks_[rank].put_by = static_cast<std::uint32_t>(signals.size());
+}
+
+const EnginePart::Signal* EnginePart::find_put_by(std::uint32_t rank, std::uint32_t op) const {
+  for (const Signal& signal : put_by_.at(rank)) {
+    if (signal.op == op) return &signal;
+  }
+  return nullptr;
+}
+
 /// The head of `cursor` has finished.
 void EnginePart::note(Rank& rank, Cursor& cursor, const CompiledOp& op, std::int64_t finish) {
   if (finish >= kLatest) [[unlikely]]
@@ -150,8 +175,11 @@ void EnginePart::note(Rank& rank, Cursor& cursor, const CompiledOp& op, std::int
   ++events_;
   rank.last_finish = std::max(rank.last_finish, finish);
   if (op.signal == kNoSignal) return;
-  signals_[rank.signals + op.signal] = {finish, op.op};
+  Signal& signal = signals_[rank.signals + op.signal];
   const auto number = static_cast<std::uint32_t>(&rank - ranks_.data());
+  if (op.turn != kNoTurn && signal.op != kNone && !is_read(number, signal.turn)) [[unlikely]]
+    put_by(number, signal);
+  signal = {finish, op.op, op.turn};
   const Cursor* cursors = cursors_of(number);
   for (std::uint32_t left = rank.waiting; left != 0; left &= left - 1) {
     const auto s = static_cast<std::uint32_t>(std::countr_zero(left));
@@ -292,18 +320,25 @@ void EnginePart::run_stream(std::uint32_t number, std::uint32_t stream) {
   const CompiledProgram& program = programs_[rank.program];
   const std::uint32_t end = program.stream_begin[stream + 1];
   const Signal* signals = signals_.data() + rank.signals;
+  const auto signal_of = [&](const Wait& wait) -> const Signal* {
+    const Signal* signal = signals + wait.signal;
+    if (signal->op == wait.op) return signal;
+    return rank.put_by > 0 ? find_put_by(number, wait.op) : nullptr;
+  };
   while (cursor.next < end) {
     const CompiledOp& op = program.ops[cursor.next];
     std::int64_t ready = cursor.free;
     for (std::uint32_t w = op.waits_begin; w < op.waits_end; ++w) {
       const Wait wait = program.waits[w];
-      if (signals[wait.signal].op != wait.op) return wait_for(wait.signal);
-      ready = std::max(ready, signals[wait.signal].at);
+      const Signal* signal = signal_of(wait);
+      if (signal == nullptr) return wait_for(wait.signal);
+      ready = std::max(ready, signal->at);
     }
     std::int64_t host = op.host_start;
     if (op.segment.signal != kNoSignal) {
-      if (signals[op.segment.signal].op != op.segment.op) return wait_for(op.segment.signal);
-      host += signals[op.segment.signal].at;
+      const Signal* signal = signal_of(op.segment);
+      if (signal == nullptr) return wait_for(op.segment.signal);
+      host += signal->at;
     }
     if (op.kind >= OpKind::stretch) [[unlikely]] {
       cursor.blocked_on = kOnTransfer;

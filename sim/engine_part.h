@@ -18,10 +18,12 @@
 
 #include <array>
 #include <cstdint>
+#include <cstdio>
 #include <limits>
 #include <memory>
 #include <optional>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "sim/compiled.h"
@@ -111,6 +113,7 @@ class EnginePart {
   struct Signal {
     std::int64_t at = kNothing;
     std::uint32_t op = kNone;
+    std::uint32_t turn = kNoTurn;  // as CompiledOp
   };
 
   struct Rank {
@@ -118,7 +121,8 @@ class EnginePart {
     std::uint32_t slots = 0;     // first row of its slots
     std::uint32_t runnable = 0;  // bit per stream
     std::uint32_t waiting = 0;   // likewise: its head waits for a signal, or did until it was made runnable
-    std::uint64_t signals = 0;   // first row of its signals
+    std::uint32_t signals = 0;   // first row of its signals
+    std::uint32_t put_by = 0;    // signals in put_by_
     std::int64_t last_finish = 0;
     std::uint32_t record = kNotRecorded;
     std::uint32_t instance : 31 = 0;
@@ -206,6 +210,9 @@ class EnginePart {
   void run_all();
   void run_stream(std::uint32_t rank, std::uint32_t stream);
   std::int64_t compute(const Rank& rank, const CompiledOp& op, std::int64_t ready, std::int64_t host) const;
+  bool is_read(std::uint32_t rank, std::uint32_t turn) const;
+  void put_by(std::uint32_t rank, const Signal& signal);
+  const Signal* find_put_by(std::uint32_t rank, std::uint32_t op) const;
   void note(Rank& rank, Cursor& cursor, const CompiledOp& op, std::int64_t finish);
   void arrive(std::uint32_t rank, const CompiledOp& op, std::uint32_t row, std::int64_t arrival);
   void arrive_jointly(const Arrival& arrival);
@@ -233,7 +240,8 @@ class EnginePart {
   LargeTable<Rank> ranks_;
   LargeTable<Cursor> cursors_;
   LargeTable<Signal> signals_;
-  LargeTable<Group> groups_;  // by communicator, and one more
+  std::unordered_map<std::uint32_t, std::vector<Signal>> put_by_;  // by rank: those whose rows others have taken
+  LargeTable<Group> groups_;                                       // by communicator, and one more
   LargeTable<Member> members_;
   struct Meetings {
     LargeTable<Meeting> rows;

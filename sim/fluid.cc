@@ -155,11 +155,13 @@ void Transfers::flow(std::uint32_t stretch, const UnderWay& transfer) {
 
 /// Rows of those to come are fetched ahead: many events of an instant are more than the nearest caches hold.
 std::span<const std::uint32_t> Transfers::take() {
-  constexpr std::size_t kNear = 4, kFar = 8;
+  constexpr std::size_t kNext = 2, kNear = 5, kFar = 8, kFarthest = 12;
   const std::span<const Event> events = queue_.take();
   finished_.clear();
   for (std::size_t e = 0; e < events.size(); ++e) {
-    if (e + kFar < events.size()) __builtin_prefetch(&transfers_[events[e + kFar].subject]);
+    if (e + kFarthest < events.size()) __builtin_prefetch(&transfers_[events[e + kFarthest].subject]);
+    if (e + kFar < events.size()) __builtin_prefetch(transfers_[events[e + kFar].subject].links.data());
+    if (e + kNext < events.size()) sharing_.expect_lists(transfers_[events[e + kNext].subject].links);
     if (e + kNear < events.size()) {
       const std::uint32_t later = events[e + kNear].subject;
       sharing_.expect(flow_of(later), transfers_[later].links);

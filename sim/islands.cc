@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 #include <span>
+#include <utility>
 
 #include "sim/clusters.h"
 
@@ -63,9 +64,8 @@ void each_link(const Plan& plan, const Contention& contention, std::uint32_t com
   }
 }
 
-/// Puts instances together; links on which communicators inside of clusters meet put these together too.
-Clusters cluster(const Plan& plan, const Contention& contention, const Members& members, std::size_t links,
-                 std::uint64_t most) {
+/// Puts together who meets often, and who meets seldom where these are not many.
+Clusters cluster(const Plan& plan, const Members& members, std::uint64_t most) {
   Clusters clusters(static_cast<std::uint32_t>(plan.instances.size()));
   const std::vector<std::uint32_t> transfers = transfers_of(plan);
   const std::uint32_t seldom = often(members, transfers);
@@ -76,41 +76,63 @@ Clusters cluster(const Plan& plan, const Contention& contention, const Members& 
   for (const std::uint32_t c : by_size(members)) {
     if (transfers[c] < seldom && members.count(c) > 0) clusters.join(members.of(c), most);
   }
-  constexpr std::uint32_t kNobody = 0xffffffff;
-  std::vector<std::uint32_t> user(links, kNobody);
-  for (std::uint32_t c = 0; c < members.communicators(); ++c) {
-    const auto of = members.of(c);
-    const auto same = [&](std::uint32_t i) { return clusters.root(i) == clusters.root(of.front()); };
-    if (of.empty() || !std::all_of(of.begin(), of.end(), same)) continue;
-    each_link(plan, contention, c, [&](std::uint32_t link) {
-      if (user[link] == kNobody)
-        user[link] = of.front();
-      else
-        clusters.unite(user[link], of.front());
-    });
-  }
   return clusters;
 }
 
-/// Whether no link is of two islands, and each joint communicator's transfers keep to links of its members' islands
-/// and to such as no island has.
-bool links_keep_apart(const Plan& plan, const Contention& contention, const Members& members, std::size_t links,
-                      const Islands& islands) {
-  std::vector<std::uint32_t> island_of(links, Islands::kJoint), joins(islands.count, Islands::kJoint);
-  bool keep = true;
+/// By communicator: all its members are in one cluster.
+std::vector<bool> inside(const Members& members, Clusters& clusters) {
+  std::vector<bool> all(members.communicators());
+  for (std::uint32_t c = 0; c < members.communicators(); ++c) {
+    const auto of = members.of(c);
+    const auto same = [&](std::uint32_t i) { return clusters.root(i) == clusters.root(of.front()); };
+    all[c] = std::all_of(of.begin(), of.end(), same);
+  }
+  return all;
+}
+
+/// Puts clusters together that have a link in common which what is inside of clusters can fill; false where there are
+/// none left.
+bool join_by_links(const Plan& plan, const Network& network, const Members& members, Clusters& clusters) {
+  const std::vector<bool> local = inside(members, clusters);
+  const Contention contention = find_contention(plan, network, local);
+  constexpr std::uint32_t kNobody = 0xffffffff;
+  std::vector<std::uint32_t> user(network.capacity.size(), kNobody);
+  bool joined = false;
+  for (std::uint32_t c = 0; c < members.communicators(); ++c) {
+    if (!local[c] || members.count(c) == 0) continue;
+    const std::uint32_t member = members.of(c).front();
+    each_link(plan, contention, c, [&](std::uint32_t link) {
+      if (user[link] == kNobody) user[link] = member;
+      if (clusters.root(user[link]) == clusters.root(member)) return;
+      clusters.unite(user[link], member);
+      joined = true;
+    });
+  }
+  return joined;
+}
+
+/// Whether each joint communicator's transfers keep to links that none but its members' islands use themselves.
+bool joints_keep_to_members(const Plan& plan, const Contention& contention, const Members& members, std::size_t links,
+                            const Islands& islands) {
+  constexpr std::uint32_t kNobody = 0xffffffff, kSeveral = 0xfffffffe;
+  std::vector<std::uint32_t> user(links, kNobody), joins(islands.count, kNobody);
   for (std::uint32_t c = 0; c < members.communicators(); ++c) {
     const std::uint32_t island = islands.of_communicator[c];
     if (island == Islands::kJoint) continue;
     each_link(plan, contention, c, [&](std::uint32_t link) {
-      keep = keep && (island_of[link] == Islands::kJoint || island_of[link] == island);
-      island_of[link] = island;
+      user[link] = user[link] == kNobody || user[link] == island ? island : kSeveral;
     });
   }
+  bool keep = true;
   for (std::uint32_t c = 0; c < members.communicators(); ++c) {
     if (islands.of_communicator[c] != Islands::kJoint) continue;
-    for (const std::uint32_t i : members.of(c)) joins[islands.of_instance[i]] = c;
+    std::uint32_t joined = 0;
+    for (const std::uint32_t i : members.of(c)) {
+      if (std::exchange(joins[islands.of_instance[i]], c) != c) ++joined;
+    }
     each_link(plan, contention, c, [&](std::uint32_t link) {
-      if (island_of[link] != Islands::kJoint && joins[island_of[link]] != c) keep = false;
+      if (user[link] == kNobody || joined == islands.count) return;
+      if (user[link] == kSeveral || joins[user[link]] != c) keep = false;
     });
   }
   return keep;
@@ -118,10 +140,11 @@ bool links_keep_apart(const Plan& plan, const Contention& contention, const Memb
 
 }  // namespace
 
-Islands find_islands(const Plan& plan, const Contention& contention, std::size_t links, std::uint64_t most) {
+Islands find_islands(const Plan& plan, const Network& network, const Contention& contention, std::uint64_t most) {
   Islands out;
   const Members members(plan);
-  Clusters clusters = cluster(plan, contention, members, links, most);
+  Clusters clusters = cluster(plan, members, most);
+  while (join_by_links(plan, network, members, clusters)) continue;
   std::vector<std::uint32_t> of_root(plan.instances.size(), Islands::kJoint);
   out.of_instance.reserve(plan.instances.size());
   for (std::uint32_t i = 0; i < plan.instances.size(); ++i) {
@@ -138,7 +161,7 @@ Islands find_islands(const Plan& plan, const Contention& contention, std::size_t
     }
     out.of_communicator.push_back(island);
   }
-  if (out.count < 2 || !links_keep_apart(plan, contention, members, links, out)) return {};
+  if (out.count < 2 || !joints_keep_to_members(plan, contention, members, network.capacity.size(), out)) return {};
   return out;
 }
 

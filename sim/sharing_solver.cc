@@ -2,6 +2,7 @@
 #include "sim/sharing_solver.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace orrery::sim {
 
@@ -213,22 +214,39 @@ void SharingSolver::stop(std::uint32_t flow, double level) {
 /// Moves all links and transfers that stop at `level` from the heap to bottlenecks, before any of them is stopped:
 /// then the order among them cannot matter.
 void SharingSolver::take_bottlenecks(double level) {
-  while (!solve_.heap.empty() && solve_.heap.front().level <= level) {
+  constexpr std::size_t kFew = 16;
+  // Where replicas do the same, most of a large heap is of one level: after a few these are taken in one pass.
+  const std::size_t few = std::max(kFew, solve_.heap.size() / 4);
+  for (std::size_t taken = 0; !solve_.heap.empty() && solve_.heap.front().level <= level; ++taken) {
+    if (taken == few) return take_level(level);
     std::pop_heap(solve_.heap.begin(), solve_.heap.end(), later);
     const HeapItem item = solve_.heap.back();
     solve_.heap.pop_back();
-    if ((item.subject & kFlowBit) != 0) {
-      solve_.bottlenecks.push_back(item.subject);
-      continue;
-    }
-    if (fillings_[item.subject].moving == 0) continue;
-    const double now = level_of(item.subject);
-    if (now > level) {
-      push(now, item.subject);
-    } else {
-      solve_.bottlenecks.push_back(item.subject);
-    }
+    const double now = stops_at(item, level);
+    if (now > level) push(now, item.subject);
   }
+}
+
+/// The same, looking at all.
+void SharingSolver::take_level(double level) {
+  std::size_t left = 0;
+  for (const HeapItem& item : solve_.heap) {
+    const double now = item.level > level ? item.level : stops_at(item, level);
+    if (now > level) solve_.heap[left++] = {now, item.subject};
+  }
+  solve_.heap.resize(left);
+  std::make_heap(solve_.heap.begin(), solve_.heap.end(), later);
+}
+
+/// Notes what stops at `level`, where nobody stops at a lower one; else says at which it does. 0: it stops nobody more.
+inline double SharingSolver::stops_at(const HeapItem& item, double level) {
+  if ((item.subject & kFlowBit) == 0) {
+    if (fillings_[item.subject].moving == 0) return 0;
+    const double now = level_of(item.subject);
+    if (now > level) return now;
+  }
+  solve_.bottlenecks.push_back(item.subject);
+  return level;
 }
 
 void SharingSolver::fill() {
@@ -249,7 +267,12 @@ void SharingSolver::fill() {
     const double level = solve_.heap.front().level;
     solve_.bottlenecks.clear();
     take_bottlenecks(level);
-    for (const std::uint32_t subject : solve_.bottlenecks) {
+    constexpr std::size_t kNear = 3, kFar = 6;
+    for (std::size_t at = 0; at < solve_.bottlenecks.size(); ++at) {
+      if (at + kFar < solve_.bottlenecks.size() && (solve_.bottlenecks[at + kFar] & kFlowBit) == 0)
+        expect_link(solve_.bottlenecks[at + kFar]);
+      if (at + kNear < solve_.bottlenecks.size()) expect_held(solve_.bottlenecks[at + kNear]);
+      const std::uint32_t subject = solve_.bottlenecks[at];
       if ((subject & kFlowBit) != 0) continue;
       fillings_[subject].next_level = level;
       for (const LinkEntry& entry : tables_.entries_of(links_[subject])) stop(entry.flow, level);
@@ -357,6 +380,13 @@ bool SharingSolver::solve_for(const SharingSolver& part) {
 }
 
 void SharingSolver::expect_entries(const SharedLink& link) const { tables_.pools[link.owner].expect(link); }
+
+/// Whom a bottleneck stops.
+void SharingSolver::expect_held(std::uint32_t subject) const {
+  if ((subject & kFlowBit) != 0) return;
+  const std::span<const LinkEntry> entries = std::as_const(tables_.pools[links_[subject].owner]).of(links_[subject]);
+  if (!entries.empty()) __builtin_prefetch(&flows_[entries.front().flow], 1);
+}
 
 void SharingSolver::expect_link(std::uint32_t number) const {
   __builtin_prefetch(&links_[number], 1);

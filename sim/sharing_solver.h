@@ -67,6 +67,7 @@ class SharingSolver {
   void release();
   bool solve_change(std::uint32_t flow, std::uint32_t link);
   void expect_link(std::uint32_t number) const;
+  void expect_held(std::uint32_t subject) const;
   void expect_entries(const SharedLink& link) const;
   bool solve_from(std::uint32_t flow, std::uint32_t link);
   bool give_up();
@@ -83,6 +84,8 @@ class SharingSolver {
   void fill_one(std::uint32_t link);
   void push(double level, std::uint32_t subject);
   void take_bottlenecks(double level);
+  void take_level(double level);
+  double stops_at(const HeapItem& item, double level);
   void stop(std::uint32_t flow, double level);
 
   SharingTables& tables_;
