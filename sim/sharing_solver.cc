@@ -53,10 +53,32 @@ void SharingSolver::set_free(std::uint32_t flow) {
   solve_.free.push_back(flow);
 }
 
-/// New ones, and those that the link stops.
-void SharingSolver::free_held(const SharedLink& link) {
+/// Whether its own limit or one of its links stops the transfer, by what is said of links' levels. One of replicas'
+/// size crosses a link of each, of which several stop it as a rule; the one that did last is asked first.
+template <class Level>
+bool SharingSolver::is_held(SharingFlow& flow, const Level& level_of_link) {
+  if (flow.rate >= flow.alone) return true;
+  if (flow.holder != kNone && level_of_link(flow.holder) <= flow.rate) return true;
+  for (const WeightedLink& l : flow.links) {
+    if (level_of_link(index(l.link)) > flow.rate) continue;
+    flow.holder = index(l.link);
+    return true;
+  }
+  return false;
+}
+
+/// As of the last solve, by a link other than this. Then a change of this one cannot let it rise.
+bool SharingSolver::is_held_elsewhere(SharingFlow& flow, std::uint32_t link) const {
+  if (flow.fresh) return false;
+  return is_held(flow, [&](std::uint32_t l) { return l == link ? kInfinity : links_[l].level; });
+}
+
+/// New ones, and those that the link stops and no other.
+void SharingSolver::free_held(std::uint32_t number) {
+  const SharedLink& link = links_[number];
   for (const LinkEntry& entry : tables_.entries_of(link)) {
-    if (flows_[entry.flow].fresh || flows_[entry.flow].rate >= link.level) set_free(entry.flow);
+    SharingFlow& f = flows_[entry.flow];
+    if (f.fresh || (f.rate >= link.level && !is_held_elsewhere(f, number))) set_free(entry.flow);
   }
 }
 
@@ -77,7 +99,7 @@ bool SharingSolver::include(std::uint32_t number) {
   if (!link.dirty) return true;
   link.dirty = false;
   solve_.cleared.push_back(number);
-  free_held(link);
+  free_held(number);
   return true;
 }
 
@@ -106,13 +128,11 @@ bool SharingSolver::reach() {
   return true;
 }
 
-bool SharingSolver::has_bottleneck(const SharingFlow& flow) const {
-  if (flow.rate >= flow.alone) return true;
-  for (const WeightedLink& l : flow.links) {
-    const LinkFilling& filling = fillings_[index(l.link)];
-    if ((filling.stamp == stamp_ ? filling.next_level : links_[index(l.link)].level) <= flow.rate) return true;
-  }
-  return false;
+bool SharingSolver::has_bottleneck(SharingFlow& flow) const {
+  return is_held(flow, [&](std::uint32_t link) {
+    const LinkFilling& filling = fillings_[link];
+    return filling.stamp == stamp_ ? filling.next_level : links_[link].level;
+  });
 }
 
 /// Sets free who was forced down or has lost its bottleneck (or, to come to an end, everyone in sight); false when the
@@ -124,7 +144,7 @@ bool SharingSolver::widen(bool all) {
     const double next_level = fillings_[number].next_level;
     if (next_level == link.level) continue;
     for (const LinkEntry& entry : tables_.entries_of(link)) {
-      const SharingFlow& f = flows_[entry.flow];
+      SharingFlow& f = flows_[entry.flow];
       if (f.free) continue;
       const bool forced_down = f.rate > next_level;
       if (forced_down || (f.rate >= link.level && !has_bottleneck(f))) set_free(entry.flow);
@@ -353,7 +373,8 @@ bool SharingSolver::give_up() {
 [[gnu::always_inline]] inline bool SharingSolver::solve_change(std::uint32_t flow, std::uint32_t link) {
   if (claiming_ && !claim(flow != kNone ? flows_[flow].claim : fillings_[link].claim)) return false;
   const bool open = flow != kNone ? flows_[flow].stamp < before_ + tables_.pools.size() : links_[link].dirty;
-  const bool done = !open || solve_from(flow, link);
+  const bool held = open && flow != kNone && is_held_elsewhere(flows_[flow], kNone);
+  const bool done = !open || held || solve_from(flow, link);
   release();
   return done;
 }

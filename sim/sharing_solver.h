@@ -71,11 +71,14 @@ class SharingSolver {
   void expect_entries(const SharedLink& link) const;
   bool solve_from(std::uint32_t flow, std::uint32_t link);
   bool give_up();
-  void free_held(const SharedLink& link);
+  void free_held(std::uint32_t link);
   void set_free(std::uint32_t flow);
   bool include(std::uint32_t link);
   bool reach();
-  bool has_bottleneck(const SharingFlow& flow) const;
+  template <class Level>
+  static bool is_held(SharingFlow& flow, const Level& level_of_link);
+  bool is_held_elsewhere(SharingFlow& flow, std::uint32_t link) const;
+  bool has_bottleneck(SharingFlow& flow) const;
   bool widen(bool all);
   void commit();
   void load_link(std::uint32_t link);
