@@ -23,6 +23,8 @@ class SignalRows {
     clocks_.resize(readers_.size());
     latest_.assign(std::size_t{streams_} * streams_, 0);
     candidates_.resize(streams_);
+    turns_.resize(streams_);
+    in_turn_.assign(row_.size(), false);
     std::uint32_t host = kNoSignal;
     for (std::uint32_t op = 0; op < program.size(); ++op) {
       advance_clock(op, host);
@@ -33,11 +35,17 @@ class SignalRows {
 
   std::uint32_t rows() const { return rows_; }
   std::uint32_t row_of(std::uint32_t op) const { return kept_[op] == kNoSignal ? kNoSignal : row_[kept_[op]]; }
+  bool in_turn(std::uint32_t op) const { return kept_[op] != kNoSignal && !in_turn_.empty() && in_turn_[kept_[op]]; }
 
  private:
   struct Candidate {
     std::uint32_t row = 0;
     std::uint32_t kept = 0;  // whose finish it holds
+  };
+
+  struct Turns {
+    std::vector<std::uint32_t> rows;
+    std::uint32_t taken = 0;
   };
 
   std::uint32_t* of(std::vector<std::uint32_t>& table, std::uint32_t kept) {
@@ -87,8 +95,8 @@ class SignalRows {
     if (kept_[op] != kNoSignal) std::copy_n(clock, streams_, of(clocks_, kept_[op]));
   }
 
-  /// Takes a row of its stream that nobody reads any more when `op` finishes. Only the last few are tried, so that rows
-  /// which nothing in this program ever waits for the readers of (sends that run on their own) cost no time.
+  /// Takes a row of its stream that nobody reads any more when `op` finishes. Where that is true of none of a few, it
+  /// takes one in turn (of what nothing in this program waits for the readers of).
   void assign(std::uint32_t op) {
     constexpr std::size_t kTried = 8;
     std::vector<Candidate>& candidates = candidates_[program_.stream[op]];
@@ -102,9 +110,16 @@ class SignalRows {
       row_[kept_[op]] = candidate.row;
       return;
     }
-    row_[kept_[op]] = rows_;
-    if (candidates.size() == kTried) candidates.erase(candidates.begin());
-    candidates.push_back({rows_++, kept_[op]});
+    if (candidates.size() < kTried) {
+      row_[kept_[op]] = rows_;
+      candidates.push_back({rows_++, kept_[op]});
+      return;
+    }
+    constexpr std::uint32_t kTurns = 8;  // a power of two
+    Turns& turns = turns_[program_.stream[op]];
+    if (turns.taken < kTurns) turns.rows.push_back(rows_++);
+    row_[kept_[op]] = turns.rows[turns.taken++ % kTurns];
+    in_turn_[kept_[op]] = true;
   }
 
   const Program& program_;
@@ -116,7 +131,29 @@ class SignalRows {
   std::vector<std::uint32_t> clocks_;               // by that number and stream
   std::vector<std::uint32_t> latest_;               // by stream, the clock of its last operation
   std::vector<std::vector<Candidate>> candidates_;  // by stream
+  std::vector<Turns> turns_;                        // by stream
+  std::vector<bool> in_turn_;                       // by the number among those that are kept
 };
+
+/// Who reads what is kept in turn; operations are listed by now.
+void list_readers(CompiledProgram& compiled, std::uint32_t operations, std::uint8_t streams) {
+  std::vector<std::uint32_t> turn(operations, kNoTurn);
+  std::uint32_t turns = 0;
+  for (CompiledOp& op : compiled.ops) {
+    if (op.turn != kNoTurn) op.turn = turn[op.op] = turns++;
+  }
+  compiled.readers.assign(std::size_t{turns} * streams, 0);
+  if (turns == 0) return;
+  for (std::uint32_t row = 0; row < compiled.ops.size(); ++row) {
+    const CompiledOp& op = compiled.ops[row];
+    const auto reads = [&](const Wait& wait) {
+      if (wait.signal == kNoSignal || turn[wait.op] == kNoTurn) return;
+      compiled.readers[std::size_t{turn[wait.op]} * streams + op.stream] = row + 1;  // later ones come later
+    };
+    for (std::uint32_t w = op.waits_begin; w < op.waits_end; ++w) reads(compiled.waits[w]);
+    reads(op.segment);
+  }
+}
 
 void list_transfers_by_slot(CompiledProgram& compiled) {
   std::uint32_t slots = 0;
@@ -175,6 +212,7 @@ CompiledProgram compile(const Program& program, std::uint8_t streams, Rows rows)
       row.op = op;
       row.segment = segment[op];
       row.signal = signals.row_of(op);
+      row.turn = signals.in_turn(op) ? 0 : kNoTurn;
       row.slot = transfer ? program.slot[op] : kNoSlot;
       row.stream = s;
       row.kind = program.kind[op];
@@ -188,6 +226,7 @@ CompiledProgram compile(const Program& program, std::uint8_t streams, Rows rows)
   }
   compiled.stream_begin.push_back(static_cast<std::uint32_t>(compiled.ops.size()));
   list_transfers_by_slot(compiled);
+  list_readers(compiled, program.size(), streams);
   return compiled;
 }
 

@@ -7,6 +7,11 @@
 // inside the program alone. So an instance needs about as many rows as there are operations in flight, not as many as
 // there are operations: ten thousand instances stay in the cache. Where few instances run, finding such rows takes
 // longer than it saves, and every operation has its own.
+//
+// That a stage does not receive more than it has worked off is often not to be told from its program, but from who
+// sends. So a stream for whose operations some rows did not do has a few more that are taken in turn. Whoever takes one
+// looks first whether all have passed who read what is in it (`readers`); as a rule they have, else the engine keeps
+// it elsewhere until they do.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +22,7 @@
 namespace orrery::sim {
 
 inline constexpr std::uint32_t kNoSignal = 0xffffffff;
+inline constexpr std::uint32_t kNoTurn = 0xffffffff;
 
 /// The finish of operation `op`, which is in row `signal` once that row says so.
 struct Wait {
@@ -35,6 +41,7 @@ struct CompiledOp {
   std::uint32_t waits_end = 0;
   std::uint32_t slot = kNoSlot;  // transfers only
   std::uint32_t occurrence = 0;  // this is the k-th transfer on its slot
+  std::uint32_t turn = kNoTurn;  // row of CompiledProgram::readers, where the row of its signal is taken in turn
   std::uint8_t stream = 0;
   OpKind kind = OpKind::compute;
 };
@@ -45,6 +52,9 @@ struct CompiledProgram {
   std::vector<Wait> waits;
   std::vector<std::uint32_t> slot_begin;  // per slot, and the end, into slot_ops
   std::vector<std::uint32_t> slot_ops;    // the transfers of a slot in issue order, as rows of `ops`
+  /// Rows of one number per stream: a stream whose next operation is this row of `ops`, or a later one, has no more
+  /// that reads the signal.
+  std::vector<std::uint32_t> readers;
   std::uint32_t signals = 0;
 };
 

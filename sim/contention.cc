@@ -119,6 +119,10 @@ Contention without_contention(const Network& network) {
 }
 
 Contention find_contention(const Plan& plan, const Network& network) {
+  return find_contention(plan, network, std::vector<bool>(plan.communicators.size(), true));
+}
+
+Contention find_contention(const Plan& plan, const Network& network, const std::vector<bool>& communicators) {
   Contention contention;
   contention.route_rate = rates_alone(network);
   std::vector<Uses> uses;
@@ -134,7 +138,7 @@ Contention find_contention(const Plan& plan, const Network& network) {
       const auto end = std::find_if(use, own.by_slot.end(), [&](const Use& u) { return u.slot != slot; });
       const std::uint32_t communicator = index(slots[slot]);
       // All members say the same of every transfer, so the first that names the communicator speaks for all.
-      if (!seen[communicator]) {
+      if (!seen[communicator] && communicators[communicator]) {
         seen[communicator] = true;
         const std::uint32_t first_route = index(plan.communicators.rows()[communicator].first_route);
         const auto at_once = static_cast<std::uint32_t>(std::popcount(own.streams[slot]));

@@ -36,6 +36,9 @@ struct Contention {
 /// slots.
 Contention find_contention(const Plan& plan, const Network& network);
 
+/// As if nothing were moved but on these communicators, by their numbers.
+Contention find_contention(const Plan& plan, const Network& network, const std::vector<bool>& communicators);
+
 /// As if no link could be full.
 Contention without_contention(const Network& network);
 

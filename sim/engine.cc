@@ -54,7 +54,7 @@ class Engine {
 };
 
 Engine::Engine(const Plan& plan, const Network& network, const RunOptions& options, const Threads& threads)
-    : tables_(plan, network, options, threads.count),
+    : tables_(plan, network, options, threads),
       sharing_(network.capacity, tables_.partition.parts, tables_.partition.owners),
       records_(empty_records(options)),
       parts_(tables_.partition.parts),
@@ -129,6 +129,7 @@ void Engine::run_instants_alone() {
       part.take(now);
     } while (part.next() == now);
     for (const std::uint32_t flow : sharing_.solve()) part.predict(flow, now);
+    part.run_ahead(sharing_);
   }
 }
 

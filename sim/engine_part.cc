@@ -24,11 +24,15 @@ bool many_rows(const Plan& plan, const RunOptions& options) {
 }  // namespace
 
 EngineTables::EngineTables(const Plan& planned, const Network& planned_network, const RunOptions& options,
-                           std::uint32_t threads)
+                           const Threads& threads)
     : plan(planned),
       network(planned_network),
       contention(options.alone ? without_contention(network) : find_contention(plan, network)),
-      partition(sim::partition(plan, contention, network.capacity.size(), threads)) {
+      partition(sim::partition(plan, contention, network.capacity.size(), threads.count)) {
+  const bool stretches =
+      std::any_of(plan.programs.begin(), plan.programs.end(), [](const Program& p) { return !p.stretches.empty(); });
+  if (partition.parts == 1 && !stretches && plan.instances.size() >= threads.ahead_from)
+    islands = find_islands(plan, network, contention, threads.ahead_from / 2);
   programs.reserve(plan.programs.size());
   const Rows rows = many_rows(plan, options) ? Rows::shared : Rows::of_their_own;
   for (const Program& program : plan.programs) programs.push_back(compile(program, plan.streams, rows));
@@ -61,6 +65,8 @@ EnginePart::EnginePart(const EngineTables& tables, std::uint32_t number, FairSha
   list_ranks();
   list_groups();
   list_stretches();
+  ahead_.bounds.resize(tables_.islands.count);
+  ahead_.bound.assign(tables_.islands.count, kNothing);
 }
 
 void EnginePart::list_ranks() {
@@ -68,7 +74,7 @@ void EnginePart::list_ranks() {
   const auto count = part_of.empty() ? static_cast<std::ptrdiff_t>(plan_.instances.size())
                                      : std::count(part_of.begin(), part_of.end(), post_.number);
   ranks_.reserve(static_cast<std::size_t>(count));
-  std::uint64_t signals = 0;
+  std::uint32_t signals = 0;
   for (std::uint32_t i = 0; i < plan_.instances.size(); ++i) {
     if (!part_of.empty() && part_of[i] != post_.number) continue;
     const Instance& instance = plan_.instances[InstanceId{i}];
@@ -79,6 +85,7 @@ void EnginePart::list_ranks() {
     rank.instance = i & kMostInstances;
     rank.scaled = instance.slowdown != 1.0 || plan_.noise.sigma > 0 || plan_.loads.any() ? 1 : 0;
     if (!tables_.record.empty()) rank.record = tables_.record[i];
+    SIM_CHECK(programs_[rank.program].signals < kNone - signals, "{} instances", plan_.instances.size());
     signals += programs_[rank.program].signals;
   }
   signals_.resize(signals);
@@ -92,13 +99,14 @@ void EnginePart::list_ranks() {
 void EnginePart::list_groups() {
   groups_.resize(plan_.communicators.size() + 1);
   for (const Rank& rank : ranks_) {
-    for (const CommunicatorId c : plan_.slots_of(InstanceId{rank.instance})) ++groups_[index(c)].members;
+    for (const CommunicatorId c : plan_.slots_of(InstanceId{rank.instance})) ++groups_[index(c) + 1].members_begin;
   }
   std::vector<std::uint32_t> next;
   next.reserve(plan_.communicators.size());
   for (std::size_t c = 0; c < plan_.communicators.size(); ++c) {
     groups_[c].first_route = index(plan_.communicators.rows()[c].first_route);
-    groups_[c + 1].members_begin = groups_[c].members_begin + groups_[c].members;
+    if (!tables_.islands.of_communicator.empty()) groups_[c].island = tables_.islands.of_communicator[c];
+    groups_[c + 1].members_begin += groups_[c].members_begin;
     next.push_back(groups_[c].members_begin);
   }
   members_.resize(groups_.back().members_begin);
@@ -133,6 +141,30 @@ void EnginePart::record(const Rank& rank, std::uint32_t op, std::int64_t ready, 
   r.runnable |= std::uint32_t{1} << stream;
 }
 
+/// Whether all have passed who read what is kept in turn.
+inline bool EnginePart::is_read(std::uint32_t rank, std::uint32_t turn) const {
+  const std::uint32_t* readers = programs_[ranks_[rank].program].readers.data() + std::size_t{turn} * plan_.streams;
+  const Cursor* cursors = cursors_of(rank);
+  bool read = true;
+  for (std::uint32_t s = 0; s < plan_.streams; ++s) read = read && cursors[s].next >= readers[s];
+  return read;
+}
+
+void EnginePart::put_by(std::uint32_t rank, const Signal& signal) {
+  std::vector<Signal>& signals = put_by_[rank];
+  if (signals.size() == signals.capacity())
+    std::erase_if(signals, [&](const Signal& s) { return is_read(rank, s.turn); });
+  signals.push_back(signal);
+  ranks_[rank].put_by = static_cast<std::uint32_t>(signals.size());
+}
+
+const EnginePart::Signal* EnginePart::find_put_by(std::uint32_t rank, std::uint32_t op) const {
+  for (const Signal& signal : put_by_.at(rank)) {
+    if (signal.op == op) return &signal;
+  }
+  return nullptr;
+}
+
 /// The head of `cursor` has finished.
 void EnginePart::note(Rank& rank, Cursor& cursor, const CompiledOp& op, std::int64_t finish) {
   if (finish >= kLatest) [[unlikely]]
@@ -143,8 +175,11 @@ void EnginePart::note(Rank& rank, Cursor& cursor, const CompiledOp& op, std::int
   ++events_;
   rank.last_finish = std::max(rank.last_finish, finish);
   if (op.signal == kNoSignal) return;
-  signals_[rank.signals + op.signal] = {finish, op.op};
+  Signal& signal = signals_[rank.signals + op.signal];
   const auto number = static_cast<std::uint32_t>(&rank - ranks_.data());
+  if (op.turn != kNoTurn && signal.op != kNone && !is_read(number, signal.turn)) [[unlikely]]
+    put_by(number, signal);
+  signal = {finish, op.op, op.turn};
   const Cursor* cursors = cursors_of(number);
   for (std::uint32_t left = rank.waiting; left != 0; left &= left - 1) {
     const auto s = static_cast<std::uint32_t>(std::countr_zero(left));
@@ -229,6 +264,7 @@ void EnginePart::run_ready() {
 }
 
 [[gnu::always_inline]] inline void EnginePart::free_meeting(std::uint32_t meeting) {
+  meetings_.rows[meeting].arrived = 0;
   meetings_.rows[meeting].next = meetings_.unused;
   meetings_.unused = meeting;
 }
@@ -245,7 +281,9 @@ void EnginePart::run_ready() {
   Meeting& m = meetings_.rows[meeting];
   if (m.program != rank.program || m.row != row) check_agreement(m, rank.program, op.op);
   m.start = std::max(m.start, arrival);
-  if (++m.arrived < group.members) return;
+  if (group.island == Islands::kJoint) [[unlikely]]
+    bound_island(number, meeting, arrival);
+  if (++m.arrived < members_of(communicator)) return;
   take_from(group.pending, meeting);
   complete(meeting);
 }
@@ -282,18 +320,25 @@ void EnginePart::run_stream(std::uint32_t number, std::uint32_t stream) {
   const CompiledProgram& program = programs_[rank.program];
   const std::uint32_t end = program.stream_begin[stream + 1];
   const Signal* signals = signals_.data() + rank.signals;
+  const auto signal_of = [&](const Wait& wait) -> const Signal* {
+    const Signal* signal = signals + wait.signal;
+    if (signal->op == wait.op) return signal;
+    return rank.put_by > 0 ? find_put_by(number, wait.op) : nullptr;
+  };
   while (cursor.next < end) {
     const CompiledOp& op = program.ops[cursor.next];
     std::int64_t ready = cursor.free;
     for (std::uint32_t w = op.waits_begin; w < op.waits_end; ++w) {
       const Wait wait = program.waits[w];
-      if (signals[wait.signal].op != wait.op) return wait_for(wait.signal);
-      ready = std::max(ready, signals[wait.signal].at);
+      const Signal* signal = signal_of(wait);
+      if (signal == nullptr) return wait_for(wait.signal);
+      ready = std::max(ready, signal->at);
     }
     std::int64_t host = op.host_start;
     if (op.segment.signal != kNoSignal) {
-      if (signals[op.segment.signal].op != op.segment.op) return wait_for(op.segment.signal);
-      host += signals[op.segment.signal].at;
+      const Signal* signal = signal_of(op.segment);
+      if (signal == nullptr) return wait_for(op.segment.signal);
+      host += signal->at;
     }
     if (op.kind >= OpKind::stretch) [[unlikely]] {
       cursor.blocked_on = kOnTransfer;
@@ -372,24 +417,29 @@ void EnginePart::arrive_jointly(const Arrival& arrival) {
   begin(meeting);
 }
 
+/// From the last arrival until bytes begin to move.
+inline std::int64_t EnginePart::latency_of(const Meeting& m, const CompiledOp& op, std::int64_t route) const {
+  if (plan_.message_noise.sigma == 0) return op.duration + route;
+  const std::uint64_t key = plan_.communicators.rows()[m.communicator].noise_key;
+  return noisy_latency(plan_.message_noise, key, m.occurrence, op.duration + route);
+}
+
 /// All members have arrived.
 void EnginePart::begin(std::uint32_t meeting) {
   const Meeting& m = meetings_.rows[meeting];
   const CompiledOp& op = programs_[m.program].ops[m.row];
   const Moved& moved = tables_.moved[m.program][m.row];
   const EngineRoute& route = tables_.routes[groups_[m.communicator].first_route + moved.pattern];
-  std::int64_t fluid = m.start + op.duration + route.latency;
-  if (plan_.message_noise.sigma > 0) {
-    const std::uint64_t key = plan_.communicators.rows()[m.communicator].noise_key;
-    fluid = m.start + noisy_latency(plan_.message_noise, key, m.occurrence, op.duration + route.latency);
-  }
+  const std::int64_t fluid = m.start + latency_of(m, op, route.latency);
   if (fluid >= kLatest) [[unlikely]]
     refuse_time("a step");
   const double rate = moved.cap > 0 ? std::min(moved.cap, route.alone) : route.alone;
   if (moved.work > 0 && route.links_begin < route.links_end) {
     const std::span<const WeightedLink> links(tables_.contention.route_links.data() + route.links_begin,
                                               route.links_end - route.links_begin);
-    transfers_.begin(meeting, fluid, moved.work, links, rate);
+    const std::uint32_t island = groups_[m.communicator].island;
+    if (island == Islands::kJoint) ++ahead_.under_way;
+    transfers_.begin(meeting, fluid, moved.work, links, rate, island == Islands::kJoint ? ahead_joint() : island);
   } else if (moved.work > 0 && route.alone < kUnlimited) {
     finish_meeting(meeting, fluid + fluid_time(moved.work, FairSharing::round_rate(rate)));
   } else {
@@ -436,6 +486,7 @@ void EnginePart::take(std::int64_t now) {
   for (std::size_t i = 0; i < meetings.size(); ++i) {
     expect_meeting(meetings, i);
     if (!stretches_->is_stretch(meetings[i])) {
+      if (groups_[meetings_.rows[meetings[i]].communicator].island == Islands::kJoint) --ahead_.under_way;
       finish_meeting(meetings[i], now);
     } else if (const auto end = stretches_->go_on(meetings[i])) {
       finish_stretch(meetings[i], *end);
@@ -452,6 +503,64 @@ void EnginePart::run_all() {
     if (const auto end = stretches_->disturb(number)) finish_stretch(number, *end);
     run_ready();
   }
+}
+
+/// The island of `rank` has arrived at a joint transfer.
+void EnginePart::bound_island(std::uint32_t rank, std::uint32_t meeting, std::int64_t arrival) {
+  const Meeting& m = meetings_.rows[meeting];
+  const EngineRoute& route =
+      tables_.routes[groups_[m.communicator].first_route + tables_.moved[m.program][m.row].pattern];
+  const std::int64_t at = arrival + latency_of(m, programs_[m.program].ops[m.row], route.latency);
+  const std::uint32_t island = tables_.islands.of_instance[ranks_[rank].instance];
+  ahead_.bounds[island].push_back({m.communicator, m.occurrence, meeting, at});
+  ahead_.bound[island] = std::min(ahead_.bound[island], at);
+}
+
+/// From what has not ended yet.
+std::int64_t EnginePart::find_bound(std::uint32_t island) {
+  std::vector<Bound>& bounds = ahead_.bounds[island];
+  std::erase_if(bounds, [&](const Bound& b) {
+    const Meeting& m = meetings_.rows[b.meeting];
+    return m.arrived == 0 || m.communicator != b.communicator || m.occurrence != b.occurrence;
+  });
+  std::int64_t bound = kNothing;
+  for (const Bound& b : bounds) bound = std::min(bound, b.at);
+  return ahead_.bound[island] = bound;
+}
+
+void EnginePart::run_island(std::uint32_t island, FairSharing& sharing) {
+  transfers_.enter(island);
+  while (!transfers_.empty() && transfers_.next() < ahead_.bound[island]) {
+    const std::int64_t now = transfers_.next();
+    do {
+      sharing.make_room(transfers_.flows());
+      take(now);
+    } while (next() == now);
+    for (const std::uint32_t flow : sharing.solve()) transfers_.predict(flow, now);
+  }
+  transfers_.leave();
+}
+
+/// Dividing events among islands costs something for each of them; where it has led to little more than as many,
+/// islands wait longer before they try again.
+void EnginePart::run_ahead(FairSharing& sharing) {
+  constexpr std::uint32_t kMostPatience = 64;
+  const std::uint32_t islands = tables_.islands.count;
+  if (islands == 0 || ahead_.under_way > 0 || --ahead_.wait > 0) return;
+  const std::uint64_t before = events();
+  transfers_.divide(islands + 1);
+  for (bool on = true; on && ahead_.under_way == 0;) {
+    on = false;
+    for (std::uint32_t island = 0; island < islands; ++island) {
+      if (transfers_.next_of(island) >= find_bound(island)) continue;
+      run_island(island, sharing);
+      on = true;
+    }
+  }
+  transfers_.unite();
+  const bool paid = events() - before > 4 * ranks_.size();
+  ahead_.patience = paid ? 1 : std::min(2 * ahead_.patience, kMostPatience);
+  ahead_.wait = ahead_.patience;
 }
 
 bool EnginePart::has_posted() const {

@@ -7,6 +7,10 @@
 //    communicator has arrived and the latency has passed. Which links are shared sim/contention.h says beforehand.
 // Running ahead is safe because everything that an event at `now` makes known lies at or after `now`.
 //
+// Islands (sim/islands.h) run ahead of each other: while no joint transfer is on its way or waits to begin, the part
+// goes through them one by one, each up to the earliest end that what it has arrived at jointly can have, which is its
+// bound; then through instants that all have in common, until that is so again.
+//
 // A row of `meetings_` is one transfer: the k-th on its communicator. A communicator with members in several parts is
 // seen to by one of them: each part tells it when its own members have all arrived, and is told when they have
 // finished.
@@ -14,16 +18,20 @@
 
 #include <array>
 #include <cstdint>
+#include <cstdio>
 #include <limits>
 #include <memory>
 #include <optional>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "sim/compiled.h"
 #include "sim/contention.h"
 #include "sim/engine.h"
+#include "sim/engine_threads.h"
 #include "sim/fluid.h"
+#include "sim/islands.h"
 #include "sim/large_pages.h"
 #include "sim/partition.h"
 #include "sim/stretches.h"
@@ -48,12 +56,13 @@ inline constexpr std::uint32_t kNotRecorded = 0xffffffff;
 
 /// What all parts read.
 struct EngineTables {
-  EngineTables(const Plan& plan, const Network& network, const RunOptions& options, std::uint32_t threads);
+  EngineTables(const Plan& plan, const Network& network, const RunOptions& options, const Threads& threads);
 
   const Plan& plan;
   const Network& network;
   Contention contention;
   Partition partition;
+  Islands islands;
   std::vector<CompiledProgram> programs;
   std::vector<std::vector<Moved>> moved;  // by program
   LargeTable<EngineRoute> routes;
@@ -72,6 +81,8 @@ class EnginePart {
   std::size_t flows() const { return transfers_.flows(); }
   /// All that happens to this part's transfers at `now`, and what ranks do then.
   void take(std::int64_t now);
+  /// Of the only part: where its islands can run ahead of each other, they do so, as far as they can.
+  void run_ahead(FairSharing& sharing);
   /// Whether there is word for any part.
   bool has_posted() const;
   /// Swaps what was written for what is to be read; no part is at work meanwhile.
@@ -102,6 +113,7 @@ class EnginePart {
   struct Signal {
     std::int64_t at = kNothing;
     std::uint32_t op = kNone;
+    std::uint32_t turn = kNoTurn;  // as CompiledOp
   };
 
   struct Rank {
@@ -109,7 +121,8 @@ class EnginePart {
     std::uint32_t slots = 0;     // first row of its slots
     std::uint32_t runnable = 0;  // bit per stream
     std::uint32_t waiting = 0;   // likewise: its head waits for a signal, or did until it was made runnable
-    std::uint64_t signals = 0;   // first row of its signals
+    std::uint32_t signals = 0;   // first row of its signals
+    std::uint32_t put_by = 0;    // signals in put_by_
     std::int64_t last_finish = 0;
     std::uint32_t record = kNotRecorded;
     std::uint32_t instance : 31 = 0;
@@ -137,9 +150,22 @@ class EnginePart {
     std::int64_t start = 0;  // the last arrival so far
   };
 
+  /// An island has arrived at a joint transfer that does not end before `at`.
+  struct Bound {
+    std::uint32_t communicator = 0, occurrence = 0;
+    std::uint32_t meeting = 0;
+    std::int64_t at = 0;
+  };
+  struct Ahead {
+    std::vector<std::vector<Bound>> bounds;  // by island
+    std::vector<std::int64_t> bound;         // by island: the least of these
+    std::uint32_t under_way = 0;             // joint transfers that move bytes, or will
+    std::uint32_t wait = 1, patience = 1;    // instants until islands try again to run ahead
+  };
+
   /// A communicator, with all that a meeting on it asks for in one place.
   struct Group {
-    std::uint32_t members = 0;        // arrivals of this part that a transfer waits for
+    std::uint32_t island = 0;         // kJoint: of several
     std::uint32_t first_route = 0;    // of its patterns
     std::uint32_t members_begin = 0;  // rows of `members_`, up to those of the next
     std::uint32_t pending = kNone;    // its first incomplete meeting
@@ -164,6 +190,15 @@ class EnginePart {
   void list_ranks();
   void list_groups();
   void list_stretches();
+  std::uint32_t members_of(std::uint32_t communicator) const {
+    return groups_[communicator + 1].members_begin - groups_[communicator].members_begin;
+  }
+  std::int64_t latency_of(const Meeting& meeting, const CompiledOp& op, std::int64_t route) const;
+  /// Joint transfers are, for transfers_, on an island behind the last.
+  std::uint32_t ahead_joint() const { return tables_.islands.count; }
+  void bound_island(std::uint32_t rank, std::uint32_t meeting, std::int64_t arrival);
+  std::int64_t find_bound(std::uint32_t island);
+  void run_island(std::uint32_t island, FairSharing& sharing);
   std::uint32_t joint_of(std::uint32_t communicator) const {
     return tables_.partition.joint_of.empty() ? kNotJoint : tables_.partition.joint_of[communicator];
   }
@@ -175,6 +210,9 @@ class EnginePart {
   void run_all();
   void run_stream(std::uint32_t rank, std::uint32_t stream);
   std::int64_t compute(const Rank& rank, const CompiledOp& op, std::int64_t ready, std::int64_t host) const;
+  bool is_read(std::uint32_t rank, std::uint32_t turn) const;
+  void put_by(std::uint32_t rank, const Signal& signal);
+  const Signal* find_put_by(std::uint32_t rank, std::uint32_t op) const;
   void note(Rank& rank, Cursor& cursor, const CompiledOp& op, std::int64_t finish);
   void arrive(std::uint32_t rank, const CompiledOp& op, std::uint32_t row, std::int64_t arrival);
   void arrive_jointly(const Arrival& arrival);
@@ -202,7 +240,8 @@ class EnginePart {
   LargeTable<Rank> ranks_;
   LargeTable<Cursor> cursors_;
   LargeTable<Signal> signals_;
-  LargeTable<Group> groups_;  // by communicator, and one more
+  std::unordered_map<std::uint32_t, std::vector<Signal>> put_by_;  // by rank: those whose rows others have taken
+  LargeTable<Group> groups_;                                       // by communicator, and one more
   LargeTable<Member> members_;
   struct Meetings {
     LargeTable<Meeting> rows;
@@ -216,6 +255,7 @@ class EnginePart {
     std::array<Mail, 2> mail;
     std::uint32_t writing = 0;  // which of these; the other is read
   } post_;
+  Ahead ahead_;
   std::uint64_t events_ = 0;
 };
 

@@ -51,6 +51,24 @@ class EventQueue {
       put(event);
   }
 
+  /// Calls with(event) for each event, in no particular order; then the queue is as it was at first.
+  template <class With>
+  void empty_into(With with) {
+    for (; next_ != end_; ++next_) with(front_[next_]);
+    for (; levels_ != 0; levels_ &= levels_ - 1) {
+      const auto level = static_cast<std::size_t>(std::countr_zero(levels_));
+      for (; filled_[level] != 0; filled_[level] &= filled_[level] - 1) {
+        List& list = lists_[level * kDigits + static_cast<std::size_t>(std::countr_zero(filled_[level]))];
+        for (const Event& event : list) with(event);
+        list.clear();
+      }
+    }
+    next_ = end_ = 0;
+    now_ = base_ = 0;
+    soonest_ = kUnknown;
+    front_range_ = 0;
+  }
+
   /// All events of the earliest instant, by subject and version; valid until the next call.
   std::span<const Event> take() {
     const std::span<Event> events = next_ == end_ ? take_list() : take_front();

@@ -88,6 +88,7 @@ void FairSharing::add(std::uint32_t part, std::uint32_t flow, std::span<const We
   f.links = links;
   f.active = true;
   f.fresh = true;
+  f.holder = 0xffffffff;
   f.rate = f.alone = round_rate(alone);
   for (const WeightedLink& l : links) {
     const Change change{flow, f.generation, index(l.link), true, l.weight, f.alone};

@@ -35,6 +35,7 @@
 // the same whatever part solves them, and in whatever order.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -62,7 +63,15 @@ class FairSharing {
   /// One of these comes soon: its rows are fetched meanwhile.
   void expect(std::uint32_t flow, std::span<const WeightedLink> links) const {
     if (flow < tables_.flows.size()) __builtin_prefetch(&tables_.flows[flow], 1);
-    for (const WeightedLink& l : links) __builtin_prefetch(&tables_.links[index(l.link)], 1);
+    for (const WeightedLink& l : links.first(std::min<std::size_t>(links.size(), 16)))
+      __builtin_prefetch(&tables_.links[index(l.link)], 1);
+  }
+  /// Sooner still: the lists of who is on these.
+  void expect_lists(std::span<const WeightedLink> links) const {
+    for (const WeightedLink& l : links.first(std::min<std::size_t>(links.size(), 4))) {
+      const SharedLink& link = tables_.links[index(l.link)];
+      tables_.pools[link.owner].expect(link);
+    }
   }
 
   /// Solves again what add() and remove() touched since the last call. Returns the transfers whose rate changed

@@ -16,7 +16,7 @@ std::int64_t fluid_time(double work, double rate) {
 }
 
 void Transfers::begin(std::uint32_t transfer, std::int64_t at, double work, std::span<const WeightedLink> links,
-                      double cap) {
+                      double cap, std::uint32_t island) {
   SIM_CHECK(at >= 0, "a transfer begins at {} ps", at);
   if (at >= kLatest) [[unlikely]]
     refuse_time("a step");
@@ -27,6 +27,7 @@ void Transfers::begin(std::uint32_t transfer, std::int64_t at, double work, std:
   t.version = version;
   t.links = links;
   t.cap = cap;
+  t.island = island;
   t.remaining = work;
   schedule(transfer, at);
 }
@@ -36,7 +37,46 @@ void Transfers::schedule(std::uint32_t transfer, std::int64_t at) {
   t.finish = at;
   if (t.queued <= at) return;  // an earlier event is on its way and will be put off
   t.queued = at;
-  queue_.push({at, transfer, ++t.version});
+  const Event event{at, transfer, ++t.version};
+  if (island_ == kAll || island_ == t.island) [[likely]]
+    queue_.push(event);
+  else
+    waiting_[t.island].push_back(event);
+}
+
+void Transfers::divide(std::uint32_t islands) {
+  waiting_.resize(islands);
+  queue_.empty_into([&](const Event& event) {
+    if (holds(event)) waiting_[transfers_[event.subject].island].push_back(event);
+  });
+  island_ = kNoIsland;
+}
+
+std::int64_t Transfers::next_of(std::uint32_t island) const {
+  std::int64_t next = kUnknown;
+  for (const Event& event : waiting_[island]) next = std::min(next, event.at);
+  return next;
+}
+
+void Transfers::enter(std::uint32_t island) {
+  for (const Event& event : waiting_[island]) queue_.push(event);
+  waiting_[island].clear();
+  island_ = island;
+}
+
+void Transfers::leave() {
+  queue_.empty_into([&](const Event& event) {
+    if (holds(event)) waiting_[island_].push_back(event);
+  });
+  island_ = kNoIsland;
+}
+
+void Transfers::unite() {
+  for (auto& events : waiting_) {
+    for (const Event& event : events) queue_.push(event);
+    events.clear();
+  }
+  island_ = kAll;
 }
 
 /// A rate that several solves of one instant moved to and fro is what it was: what has been moved is added up where
@@ -115,11 +155,13 @@ void Transfers::flow(std::uint32_t stretch, const UnderWay& transfer) {
 
 /// Rows of those to come are fetched ahead: many events of an instant are more than the nearest caches hold.
 std::span<const std::uint32_t> Transfers::take() {
-  constexpr std::size_t kNear = 4, kFar = 8;
+  constexpr std::size_t kNext = 2, kNear = 5, kFar = 8, kFarthest = 12;
   const std::span<const Event> events = queue_.take();
   finished_.clear();
   for (std::size_t e = 0; e < events.size(); ++e) {
-    if (e + kFar < events.size()) __builtin_prefetch(&transfers_[events[e + kFar].subject]);
+    if (e + kFarthest < events.size()) __builtin_prefetch(&transfers_[events[e + kFarthest].subject]);
+    if (e + kFar < events.size()) __builtin_prefetch(transfers_[events[e + kFar].subject].links.data());
+    if (e + kNext < events.size()) sharing_.expect_lists(transfers_[events[e + kNext].subject].links);
     if (e + kNear < events.size()) {
       const std::uint32_t later = events[e + kNear].subject;
       sharing_.expect(flow_of(later), transfers_[later].links);

@@ -36,8 +36,9 @@ class Transfers {
   explicit Transfers(FairSharing& sharing, std::uint32_t part = 0, std::uint32_t shift = 0)
       : sharing_(sharing), part_(part), shift_(shift) {}
 
-  /// As Fluid::begin().
-  void begin(std::uint32_t transfer, std::int64_t at, double work, std::span<const WeightedLink> links, double cap);
+  /// As Fluid::begin(). Of `island`, where there are such.
+  void begin(std::uint32_t transfer, std::int64_t at, double work, std::span<const WeightedLink> links, double cap,
+             std::uint32_t island = 0);
   bool empty() const { return queue_.empty(); }
   /// The earliest instant at which something may happen.
   std::int64_t next() const { return queue_.next(); }
@@ -46,6 +47,16 @@ class Transfers {
   /// All that happens then; those that have finished, in the order of their numbers. `sharing` has room for flows().
   std::span<const std::uint32_t> take();
   std::size_t flows() const { return transfers_.size() << shift_; }
+
+  // Islands (sim/islands.h): from divide() on each has its own order of time, and next(), now() and take() speak of the
+  // one that was entered last and has not been left; from unite() on there is one for all, as at first.
+
+  void divide(std::uint32_t islands);
+  /// The earliest instant at which something may happen on the island; the last there is if nothing will.
+  std::int64_t next_of(std::uint32_t island) const;
+  void enter(std::uint32_t island);
+  void leave();
+  void unite();
 
   /// For stretches, which have the numbers below `count`: all may hold links of `links`.
   void expect_stretches(std::uint32_t count, std::size_t links) {
@@ -86,6 +97,7 @@ class Transfers {
     std::int64_t finish = kUnknown;  // predicted; before it flows, when it begins
     std::int64_t queued = kUnknown;  // its valid event
     std::uint32_t version = 0;
+    std::uint32_t island = 0;
     bool flowing = false;
     bool held = false;  // a stretch that waits, or holds its links
   };
@@ -97,12 +109,17 @@ class Transfers {
   void release(Transfer& stretch);
   void disturb(std::span<const WeightedLink> links);
 
+  bool holds(const Event& event) const { return transfers_[event.subject].version == event.version; }
+  static constexpr std::uint32_t kAll = 0xffffffff, kNoIsland = 0xfffffffe;
+
   LargeTable<Transfer> transfers_;
   FairSharing& sharing_;
   std::uint32_t part_, shift_;
   EventQueue queue_;
-  std::vector<std::uint32_t> finished_;  // in the order of their numbers
-  std::vector<std::uint32_t> holder_;    // by link; empty where there are no stretches
+  std::vector<LargeTable<Event>> waiting_;  // by island, while they are divided; in no order
+  std::uint32_t island_ = kAll;             // whose events queue_ has
+  std::vector<std::uint32_t> finished_;     // in the order of their numbers
+  std::vector<std::uint32_t> holder_;       // by link; empty where there are no stretches
   std::vector<std::uint32_t> disturbed_;
   std::uint64_t events_ = 0;
 };

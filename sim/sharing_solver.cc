@@ -2,6 +2,7 @@
 #include "sim/sharing_solver.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace orrery::sim {
 
@@ -52,10 +53,32 @@ void SharingSolver::set_free(std::uint32_t flow) {
   solve_.free.push_back(flow);
 }
 
-/// New ones, and those that the link stops.
-void SharingSolver::free_held(const SharedLink& link) {
+/// Whether its own limit or one of its links stops the transfer, by what is said of links' levels. One of replicas'
+/// size crosses a link of each, of which several stop it as a rule; the one that did last is asked first.
+template <class Level>
+bool SharingSolver::is_held(SharingFlow& flow, const Level& level_of_link) {
+  if (flow.rate >= flow.alone) return true;
+  if (flow.holder != kNone && level_of_link(flow.holder) <= flow.rate) return true;
+  for (const WeightedLink& l : flow.links) {
+    if (level_of_link(index(l.link)) > flow.rate) continue;
+    flow.holder = index(l.link);
+    return true;
+  }
+  return false;
+}
+
+/// As of the last solve, by a link other than this. Then a change of this one cannot let it rise.
+bool SharingSolver::is_held_elsewhere(SharingFlow& flow, std::uint32_t link) const {
+  if (flow.fresh) return false;
+  return is_held(flow, [&](std::uint32_t l) { return l == link ? kInfinity : links_[l].level; });
+}
+
+/// New ones, and those that the link stops and no other.
+void SharingSolver::free_held(std::uint32_t number) {
+  const SharedLink& link = links_[number];
   for (const LinkEntry& entry : tables_.entries_of(link)) {
-    if (flows_[entry.flow].fresh || flows_[entry.flow].rate >= link.level) set_free(entry.flow);
+    SharingFlow& f = flows_[entry.flow];
+    if (f.fresh || (f.rate >= link.level && !is_held_elsewhere(f, number))) set_free(entry.flow);
   }
 }
 
@@ -76,7 +99,7 @@ bool SharingSolver::include(std::uint32_t number) {
   if (!link.dirty) return true;
   link.dirty = false;
   solve_.cleared.push_back(number);
-  free_held(link);
+  free_held(number);
   return true;
 }
 
@@ -105,13 +128,11 @@ bool SharingSolver::reach() {
   return true;
 }
 
-bool SharingSolver::has_bottleneck(const SharingFlow& flow) const {
-  if (flow.rate >= flow.alone) return true;
-  for (const WeightedLink& l : flow.links) {
-    const LinkFilling& filling = fillings_[index(l.link)];
-    if ((filling.stamp == stamp_ ? filling.next_level : links_[index(l.link)].level) <= flow.rate) return true;
-  }
-  return false;
+bool SharingSolver::has_bottleneck(SharingFlow& flow) const {
+  return is_held(flow, [&](std::uint32_t link) {
+    const LinkFilling& filling = fillings_[link];
+    return filling.stamp == stamp_ ? filling.next_level : links_[link].level;
+  });
 }
 
 /// Sets free who was forced down or has lost its bottleneck (or, to come to an end, everyone in sight); false when the
@@ -123,7 +144,7 @@ bool SharingSolver::widen(bool all) {
     const double next_level = fillings_[number].next_level;
     if (next_level == link.level) continue;
     for (const LinkEntry& entry : tables_.entries_of(link)) {
-      const SharingFlow& f = flows_[entry.flow];
+      SharingFlow& f = flows_[entry.flow];
       if (f.free) continue;
       const bool forced_down = f.rate > next_level;
       if (forced_down || (f.rate >= link.level && !has_bottleneck(f))) set_free(entry.flow);
@@ -213,22 +234,39 @@ void SharingSolver::stop(std::uint32_t flow, double level) {
 /// Moves all links and transfers that stop at `level` from the heap to bottlenecks, before any of them is stopped:
 /// then the order among them cannot matter.
 void SharingSolver::take_bottlenecks(double level) {
-  while (!solve_.heap.empty() && solve_.heap.front().level <= level) {
+  constexpr std::size_t kFew = 16;
+  // Where replicas do the same, most of a large heap is of one level: after a few these are taken in one pass.
+  const std::size_t few = std::max(kFew, solve_.heap.size() / 4);
+  for (std::size_t taken = 0; !solve_.heap.empty() && solve_.heap.front().level <= level; ++taken) {
+    if (taken == few) return take_level(level);
     std::pop_heap(solve_.heap.begin(), solve_.heap.end(), later);
     const HeapItem item = solve_.heap.back();
     solve_.heap.pop_back();
-    if ((item.subject & kFlowBit) != 0) {
-      solve_.bottlenecks.push_back(item.subject);
-      continue;
-    }
-    if (fillings_[item.subject].moving == 0) continue;
-    const double now = level_of(item.subject);
-    if (now > level) {
-      push(now, item.subject);
-    } else {
-      solve_.bottlenecks.push_back(item.subject);
-    }
+    const double now = stops_at(item, level);
+    if (now > level) push(now, item.subject);
   }
+}
+
+/// The same, looking at all.
+void SharingSolver::take_level(double level) {
+  std::size_t left = 0;
+  for (const HeapItem& item : solve_.heap) {
+    const double now = item.level > level ? item.level : stops_at(item, level);
+    if (now > level) solve_.heap[left++] = {now, item.subject};
+  }
+  solve_.heap.resize(left);
+  std::make_heap(solve_.heap.begin(), solve_.heap.end(), later);
+}
+
+/// Notes what stops at `level`, where nobody stops at a lower one; else says at which it does. 0: it stops nobody more.
+inline double SharingSolver::stops_at(const HeapItem& item, double level) {
+  if ((item.subject & kFlowBit) == 0) {
+    if (fillings_[item.subject].moving == 0) return 0;
+    const double now = level_of(item.subject);
+    if (now > level) return now;
+  }
+  solve_.bottlenecks.push_back(item.subject);
+  return level;
 }
 
 void SharingSolver::fill() {
@@ -249,7 +287,12 @@ void SharingSolver::fill() {
     const double level = solve_.heap.front().level;
     solve_.bottlenecks.clear();
     take_bottlenecks(level);
-    for (const std::uint32_t subject : solve_.bottlenecks) {
+    constexpr std::size_t kNear = 3, kFar = 6;
+    for (std::size_t at = 0; at < solve_.bottlenecks.size(); ++at) {
+      if (at + kFar < solve_.bottlenecks.size() && (solve_.bottlenecks[at + kFar] & kFlowBit) == 0)
+        expect_link(solve_.bottlenecks[at + kFar]);
+      if (at + kNear < solve_.bottlenecks.size()) expect_held(solve_.bottlenecks[at + kNear]);
+      const std::uint32_t subject = solve_.bottlenecks[at];
       if ((subject & kFlowBit) != 0) continue;
       fillings_[subject].next_level = level;
       for (const LinkEntry& entry : tables_.entries_of(links_[subject])) stop(entry.flow, level);
@@ -330,7 +373,8 @@ bool SharingSolver::give_up() {
 [[gnu::always_inline]] inline bool SharingSolver::solve_change(std::uint32_t flow, std::uint32_t link) {
   if (claiming_ && !claim(flow != kNone ? flows_[flow].claim : fillings_[link].claim)) return false;
   const bool open = flow != kNone ? flows_[flow].stamp < before_ + tables_.pools.size() : links_[link].dirty;
-  const bool done = !open || solve_from(flow, link);
+  const bool held = open && flow != kNone && is_held_elsewhere(flows_[flow], kNone);
+  const bool done = !open || held || solve_from(flow, link);
   release();
   return done;
 }
@@ -357,6 +401,13 @@ bool SharingSolver::solve_for(const SharingSolver& part) {
 }
 
 void SharingSolver::expect_entries(const SharedLink& link) const { tables_.pools[link.owner].expect(link); }
+
+/// Whom a bottleneck stops.
+void SharingSolver::expect_held(std::uint32_t subject) const {
+  if ((subject & kFlowBit) != 0) return;
+  const std::span<const LinkEntry> entries = std::as_const(tables_.pools[links_[subject].owner]).of(links_[subject]);
+  if (!entries.empty()) __builtin_prefetch(&flows_[entries.front().flow], 1);
+}
 
 void SharingSolver::expect_link(std::uint32_t number) const {
   __builtin_prefetch(&links_[number], 1);

@@ -67,14 +67,18 @@ class SharingSolver {
   void release();
   bool solve_change(std::uint32_t flow, std::uint32_t link);
   void expect_link(std::uint32_t number) const;
+  void expect_held(std::uint32_t subject) const;
   void expect_entries(const SharedLink& link) const;
   bool solve_from(std::uint32_t flow, std::uint32_t link);
   bool give_up();
-  void free_held(const SharedLink& link);
+  void free_held(std::uint32_t link);
   void set_free(std::uint32_t flow);
   bool include(std::uint32_t link);
   bool reach();
-  bool has_bottleneck(const SharingFlow& flow) const;
+  template <class Level>
+  static bool is_held(SharingFlow& flow, const Level& level_of_link);
+  bool is_held_elsewhere(SharingFlow& flow, std::uint32_t link) const;
+  bool has_bottleneck(SharingFlow& flow) const;
   bool widen(bool all);
   void commit();
   void load_link(std::uint32_t link);
@@ -83,6 +87,8 @@ class SharingSolver {
   void fill_one(std::uint32_t link);
   void push(double level, std::uint32_t subject);
   void take_bottlenecks(double level);
+  void take_level(double level);
+  double stops_at(const HeapItem& item, double level);
   void stop(std::uint32_t flow, double level);
 
   SharingTables& tables_;

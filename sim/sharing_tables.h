@@ -69,12 +69,13 @@ struct alignas(64) SharingFlow {
   double alone = 0;  // the rate that it has when nobody else is there
   double next = 0;   // the rate that this solve finds
   std::uint32_t generation = 0;
-  std::uint32_t claim = 0;  // one more than the part whose solve has claimed it; 0: none
-  bool active = false;
-  bool fresh = false;  // not solved yet
-  bool free = false;   // its rate may change in this solve; else it moves at most as fast as before
-  bool stopped = false;
-  bool reported = false;
+  std::uint32_t claim = 0;            // one more than the part whose solve has claimed it; 0: none
+  std::uint32_t holder = 0xffffffff;  // one of its links that was last seen to stop it; none
+  bool active : 1 = false;
+  bool fresh : 1 = false;  // not solved yet
+  bool free : 1 = false;   // its rate may change in this solve; else it moves at most as fast as before
+  bool stopped : 1 = false;
+  bool reported : 1 = false;
   std::uint64_t stamp = 0;  // of the last solve that set it free
 };
 

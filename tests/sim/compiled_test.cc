@@ -37,12 +37,14 @@ std::vector<std::vector<bool>> order_of(const sim::Program& program) {
 struct RowTable {
   std::map<std::uint32_t, std::uint32_t> of_op;                 // operation -> row
   std::map<std::uint32_t, std::vector<std::uint32_t>> readers;  // operation -> who reads its row
+  std::map<std::uint32_t, std::uint32_t> in_turn;               // operation -> its row of CompiledProgram::readers
 };
 
 RowTable rows_of(const sim::CompiledProgram& compiled) {
   RowTable rows;
   for (const sim::CompiledOp& op : compiled.ops) {
     if (op.signal != kNoSignal) rows.of_op[op.op] = op.signal;
+    if (op.turn != sim::kNoTurn) rows.in_turn[op.op] = op.turn;
     for (std::uint32_t w = op.waits_begin; w < op.waits_end; ++w) {
       rows.readers[compiled.waits[w].op].push_back(op.op);
     }
@@ -88,6 +90,8 @@ TEST_CASE("rows of signals pass on only when nobody needs them any more") {
       REQUIRE(row < compiled.signals);
       for (const auto& [later, its_row] : rows.of_op) {
         if (its_row != row || later <= earlier) continue;
+        REQUIRE(rows.in_turn.contains(earlier) == rows.in_turn.contains(later));
+        if (rows.in_turn.contains(later)) continue;  // the engine looks who has read it
         ++passed_on;
         REQUIRE(precedes[earlier][later]);
         const auto readers = rows.readers.find(earlier);
@@ -174,4 +178,30 @@ TEST_CASE("a program without transfers has no slots") {
   CHECK(compiled.slot_begin == std::vector<std::uint32_t>{0});
   CHECK(compiled.stream_begin == std::vector<std::uint32_t>{0, 1});
   CHECK(compiled.signals == 0);
+}
+
+TEST_CASE("rows that are taken in turn say who reads them") {
+  // Receives that wait for nothing, and compute operations on another stream that wait for them: no program order says
+  // that a receive finishes after the compute operation that waits for an earlier one has started.
+  sim::Program program;
+  constexpr std::uint32_t kCount = 1000;
+  for (std::uint32_t k = 0; k < kCount; ++k) {
+    sim::Op receive, compute;
+    receive.stream = 1;
+    program.add(receive);
+    program.add(compute, std::vector<std::uint32_t>{2 * k});
+  }
+  const sim::CompiledProgram compiled = sim::compile(program, 2, sim::Rows::shared);
+  CHECK(compiled.signals < 20);
+  std::uint32_t turns = 0;
+  for (std::uint32_t row = 0; row < compiled.ops.size(); ++row) {
+    const sim::CompiledOp& op = compiled.ops[row];
+    if (op.turn == sim::kNoTurn) continue;
+    ++turns;
+    REQUIRE(op.stream == 1);
+    // Read by the compute operation of the same place in the order of its stream, which comes first in `ops`.
+    REQUIRE(compiled.readers[2 * op.turn] == row - kCount + 1);
+    REQUIRE(compiled.readers[2 * op.turn + 1] == 0);
+  }
+  CHECK(turns > kCount - 20);
 }
