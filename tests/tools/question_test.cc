@@ -123,4 +123,15 @@ TEST_CASE("habits that move the answer speak up: reductions in every pass, trays
   CHECK(said({"parallelism.sharding=parameters"}, "in each of 8 micro-batches"));
   CHECK(said({"cluster.device=gb200", "cluster.gpus_per_node=4"}, "joins trays of 4 gb200"));
   CHECK_FALSE(said({"cluster.device=gb200", "cluster.gpus_per_node=4", "cluster.fabric=nvl72-ndr"}, "joins trays"));
+  // 2048 tokens in documents of 512; two ranks share a sequence by exchanging heads.
+  const std::vector<std::string> packed{"batch.document_tokens=512", "software=nemo-26.08", "model.positions=rotary"};
+  auto shared = packed;
+  shared.insert(shared.end(),
+                {"parallelism.context=2", "parallelism.data=null", "parallelism.context_method=all_to_all"});
+  auto newest = shared;
+  newest.insert(newest.end(), {"software.recipe.rotary=fused", "software.recipe.head-exchange=at_once"});
+  CHECK(said(packed, "rotates the 4 documents of a packed sequence one by one"));
+  CHECK_FALSE(said(packed, "Transformer Engine"));
+  CHECK(said(shared, "--set software.recipe.head-exchange=at_once (Transformer Engine v2.18)"));
+  CHECK_FALSE(said(newest, "one by one"));
 }
