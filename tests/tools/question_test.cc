@@ -39,6 +39,23 @@ TEST_CASE("a question by flags is answered with a layout, a step, days and dolla
   CHECK(json::parse(at_once.out)["iteration_time_s"] == result["iteration_time_s"]);
 }
 
+TEST_CASE("flags of a question beside a scenario change it, and --out keeps what was run") {
+  const Folder folder;
+  const std::string file = (folder.path() / "kept.yaml").string();
+  const Outcome flags = tests::orrery({"run", "gpt3-6.7b-h100", "--software", "nemo", "--price", "2.5", "--tokens",
+                                       "1e12", "--out", file, "--json", "-"});
+  INFO(flags.err);
+  REQUIRE(flags.status == 0);
+  const Outcome sets =
+      tests::orrery({"run", "gpt3-6.7b-h100", "--set", "software=nemo-26.08", "--set",
+                     "cost.price_per_gpu_hour_usd=2.5", "--set", "training.tokens=1e12", "--json", "-"});
+  const Outcome kept = tests::orrery({"run", file, "--json", "-"});
+  for (const char* key : {"iteration_time_s", "cost_usd", "time_to_train_s"}) {
+    CHECK(json::parse(flags.out)[key] == json::parse(sets.out)[key]);
+    CHECK(json::parse(flags.out)[key] == json::parse(kept.out)[key]);
+  }
+}
+
 TEST_CASE("a question takes files of the user's own, whatever they are called") {
   const Folder folder;
   const std::string model = folder.write("my model: a.yaml", "inherits: llama3.1-8b\nlayers: 16\n");

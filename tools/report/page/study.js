@@ -26,6 +26,28 @@ function point_text(i) {
       (status(i) > 0 ? '\n' + kStatus[status(i)] : '') + (on_front(i) ? '\non the front' : '');
 }
 
+// ---- the first ----
+// What the study was made for: the fastest points, whole, ahead of everything that compares them.
+function winner_section() {
+  const speed = result('tokens_per_s'), kMost = 5;
+  const order = [...Array(n).keys()].filter((i) => status(i) === 0).sort((a, b) => speed.column[b] - speed.column[a]);
+  if (order.length === 0) return;
+  const first = order.slice(0, kMost);
+  const varied = keys.filter((key) => new Set(first.map((i) => key.choice[i])).size > 1 || key.values.length > 1);
+  const place = section(
+      'winner', 'The fastest',
+      order.length > kMost ? 'The first ' + kMost + ' of ' + grouped(order.length) + ' that could be simulated.' : '');
+  place.append(
+      table(
+          [
+            ...varied.map((key) => ({title: key.name, number: all_numbers(key)})),
+            ...results.map((r) => ({title: r.title, number: true}))
+          ],
+          first.map((i) => [...varied.map((key) => key.values[key.choice[i]]), ...results.map((r) => words(r, i))])),
+      el('p', {className: 'caption'}, 'The first again: ',
+         el('code', {}, keys.map((key) => '--set ' + key.name + '=' + key.values[key.choice[first[0]]]).join(' '))));
+}
+
 // ---- scatter ----
 function scatter_section() {
   const place = section(
@@ -391,6 +413,7 @@ function infeasible_section() {
 begin_page();
 tiles(data.facts);
 shown = Uint32Array.from({length: n}, (_, i) => i);
+winner_section();
 scatter_section();
 parallel_section();
 table_section();
