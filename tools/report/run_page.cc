@@ -282,12 +282,11 @@ ordered_json measured_json(const scenarios::Scenario& scenario, const workloads:
 /// `causal_pct`: MFU of a causal kernel's FLOPs.
 /// `peak_type`: whose peak the MFU is of.
 /// Days and dollars of the whole training, behind the step's time.
-void add_training(ordered_json& facts, const workloads::Job& job, const workloads::StepReport& report) {
-  const workloads::TrainingCost cost =
-      workloads::training_cost(job.training, job.machine.gpus, report.rates.tokens_per_s);
+void add_training(ordered_json& facts, const workloads::Training& training, std::int64_t gpus, double tokens_per_s) {
+  const workloads::TrainingCost cost = workloads::training_cost(training, gpus, tokens_per_s);
   if (!(cost.time_s > 0)) return;
   const std::string days = fmt::format("{} days", number_text(cost.time_s / 86'400));
-  const std::string tokens = si_text(job.training.tokens, "") + "tokens, without failures";
+  const std::string tokens = si_text(training.tokens, "") + "tokens, without failures";
   facts.insert(facts.begin() + 1,
                ordered_json::array(
                    {"training", cost.usd > 0 ? fmt::format("{}, {} USD", days, count_text(cost.usd)) : days, tokens}));
@@ -372,7 +371,7 @@ ordered_json run_page(const sim::Settings& document, const scenarios::Scenario& 
   page["description"] = job.description;
   page["facts"] = facts_json(job.evaluation.every_steps > 0, causal_mfu_pct(job.model, job.batch.global, report),
                              utilisation_type(job.machine.device), report);
-  add_training(page["facts"], job, report);
+  add_training(page["facts"], job.training, job.machine.gpus, report.rates.tokens_per_s);
   page["measured"] = measured_json(scenario, report);
   page["source"] = scenario.source;
   page["notes"] = scenario.notes;
