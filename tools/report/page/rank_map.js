@@ -74,7 +74,7 @@ function rank_grid_section() {
   const head = ['', ...stages.map((p) => p === null ? '…' : 'stage ' + p)];
   place.append(el(
       'div', {className: 'scroll', tabIndex: 0, role: 'region', 'aria-label': 'grid of ranks'},
-      el('table', {className: 'grid'},
+      el('table', {className: 'rank-grid'},
          el('thead', {}, el('tr', {}, head.map((title) => el(title ? 'th' : 'td', title ? {scope: 'col'} : {}, title)))),
          el('tbody', {},
             replicas.map(

@@ -74,8 +74,8 @@ function scatter_section() {
   let x = null, y = null, x_range = null, y_range = null, redraw = () => {};
   place.append(
       el('div', {className: 'controls'}, x_label, y_label, data.cost ? '' : el('label', {}, line, 'join the front')),
-      el('div', {className: 'legend'}, el('span', {style: {color: '#4f93d2'}}, '■ simulated'),
-         el('span', {style: {color: '#d55e00'}}, '◆ on the front')));
+      el('div', {className: 'legend'}, el('span', {}, sign('■', '#4f93d2'), ' simulated'),
+         el('span', {}, sign('◆', '#d55e00'), ' on the front')));
   const pick = (r) => {
     let low = Infinity, high = -Infinity;
     for (let i = 0; i < n; ++i) {
