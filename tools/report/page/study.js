@@ -33,6 +33,8 @@ function winner_section() {
   const order = [...Array(n).keys()].filter((i) => status(i) === 0).sort((a, b) => speed.column[b] - speed.column[a]);
   if (order.length === 0) return;
   const first = order.slice(0, kMost);
+  const last = (name) => name.split('.').pop();
+  const short = (name) => keys.filter((key) => last(key.name) === last(name)).length > 1 ? name : last(name);
   const varied = keys.filter((key) => new Set(first.map((i) => key.choice[i])).size > 1 || key.values.length > 1);
   const place = section(
       'winner', 'The fastest',
@@ -40,10 +42,10 @@ function winner_section() {
   place.append(
       table(
           [
-            ...varied.map((key) => ({title: key.name, number: all_numbers(key)})),
-            ...results.map((r) => ({title: r.title, number: true}))
+            ...results.map((r) => ({title: r.title, number: true})),
+            ...varied.map((key) => ({title: short(key.name), number: all_numbers(key)}))
           ],
-          first.map((i) => [...varied.map((key) => key.values[key.choice[i]]), ...results.map((r) => words(r, i))])),
+          first.map((i) => [...results.map((r) => words(r, i)), ...varied.map((key) => key.values[key.choice[i]])])),
       el('p', {className: 'caption'}, 'The first again: ',
          el('code', {}, keys.map((key) => '--set ' + key.name + '=' + key.values[key.choice[first[0]]]).join(' '))));
 }
