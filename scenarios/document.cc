@@ -2,10 +2,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
+#include <string_view>
 
 #include "scenarios/library.h"
+#include "scenarios/load.h"
 #include "scenarios/scenario.h"
+#include "scenarios/schema.h"
 #include "scenarios/synonyms.h"
 #include "scenarios/yaml.h"
 
@@ -33,38 +37,49 @@ std::string member_text(const Settings& document, std::string_view key) {
   return member != nullptr && member->is_scalar() ? member->text() : "";
 }
 
-/// The file that `name` means: itself, or the shipped scenario of that name.
+/// What ships under `name`, but no scenario: with what it is, and how it is asked about.
+[[noreturn]] void refuse_other_kind(const std::string& name, const Shelf& shelf) {
+  const std::string ask = shelf.kind == "models" ? fmt::format(", or ask: --model {} --device h100 --gpus 64", name)
+                          : shelf.kind == "devices"
+                              ? fmt::format(", or ask: --model llama3.1-8b --device {} --gpus 8", name)
+                              : "";
+  throw UserError(Place{name, 0, 0}, "",
+                  fmt::format("got a {}, expected a scenario: run one that ships with --set {}={}, as gpt3-6.7b-h100"
+                              "{} (orrery list scenarios)",
+                              shelf.noun, shelf.key, name, ask));
+}
+
+/// The file that `name` means: itself, or the shipped scenario of that name, or of which that is a part; of training
+/// first, then of requests, then of reinforcement learning.
 std::string scenario_file(const std::string& name) {
   std::error_code error;
   if (name == "-" || fs::exists(name, error) || name.find('/') != std::string::npos) return name;
-  for (const char* kind : {"served", "trained"}) {  // scenarios of requests, and of reinforcement learning
+  constexpr std::array kKinds{"scenarios", "served", "trained"};
+  std::vector<std::string> all, several;
+  for (const char* kind : kKinds) {
     const std::vector<std::string> names = shipped(kind);
     if (std::find(names.begin(), names.end(), name) != names.end())
       return (fs::path(data_directory()) / shelf_of(kind).folder / (name + ".yaml")).string();
+    all.insert(all.end(), names.begin(), names.end());
   }
-  const std::vector<std::string> names = shipped("scenarios");
-  if (std::find(names.begin(), names.end(), name) != names.end()) {
-    return (fs::path(data_directory()) / "scenarios" / (name + ".yaml")).string();
+  if (const Shelf* shelf = shelf_with(name); shelf != nullptr) refuse_other_kind(name, *shelf);
+  for (const char* kind : kKinds) {
+    if (const std::string meant = name_meant(kind, name, shipped(kind), &several); !meant.empty())
+      return (fs::path(data_directory()) / shelf_of(kind).folder / (meant + ".yaml")).string();
+    if (several.size() > 1)
+      throw UserError(
+          Place{name, 0, 0}, "",
+          fmt::format("is no file, and part of several scenarios: expected one of {}", fmt::join(several, ", ")));
   }
-  const std::vector<std::string> models = shipped("models");
-  if (std::find(models.begin(), models.end(), name) != models.end()) {
+  const std::vector<std::string> near = names_near(name, all);
+  if (near.empty())
     throw UserError(Place{name, 0, 0}, "",
-                    fmt::format("got a model, expected a scenario: run one that ships with --set model={}, as "
-                                "gpt3-6.7b-h100, or write one that names it (orrery list scenarios)",
-                                name));
-  }
-  std::vector<std::string> several;
-  if (const std::string meant = name_meant("scenarios", name, names, &several); !meant.empty())
-    return (fs::path(data_directory()) / "scenarios" / (meant + ".yaml")).string();
-  if (several.size() > 1)
-    throw UserError(
-        Place{name, 0, 0}, "",
-        fmt::format("is no file, and part of several scenarios: expected one of {}", fmt::join(several, ", ")));
-  const std::string nearest = sim::nearest_word(name, names);
-  throw UserError(Place{name, 0, 0}, "",
-                  nearest.empty()
-                      ? "there is no such file, and no shipped scenario of that name; orrery list scenarios names them"
-                      : fmt::format("there is no such file; did you mean the shipped scenario \"{}\"?", nearest));
+                    "there is no such file, and no shipped scenario of that name; orrery list scenarios names them");
+  throw UserError(
+      Place{name, 0, 0}, "",
+      near.size() == 1
+          ? fmt::format("there is no such file; did you mean the shipped scenario \"{}\"?", near.front())
+          : fmt::format("there is no such file; expected one of the shipped scenarios {}", fmt::join(near, ", ")));
 }
 
 /// "FILE#ID": the record of that id. Only where no file is called so.
@@ -110,7 +125,43 @@ std::string written_key(const Settings& document, const std::string& dotted) {
   return there != forms.end() ? *there : dotted;
 }
 
+/// A name that is short for one that ships becomes that one, so that a scenario that is kept reads again.
+void spell_out(Assignment& assignment) {
+  if (!assignment.value.is_scalar() || is_path(assignment.value.text())) return;
+  const std::string& typed = assignment.value.text();
+  std::string meant;
+  for (const Shelf& shelf : shelves()) {
+    if (shelf.key != assignment.key) continue;
+    const std::vector<std::string> names = shipped(shelf.kind);
+    if (std::find(names.begin(), names.end(), typed) != names.end()) return;
+    if (meant.empty()) meant = name_meant(shelf.kind, typed, names);
+  }
+  if (!meant.empty()) assignment.value = Settings::scalar(meant, assignment.value.place());
+}
+
 }  // namespace
+
+void refuse_other_document(const Settings& document) {
+  struct Form {
+    std::vector<std::string_view> keys;
+    std::string_view what, instead;
+  };
+  static const std::vector<Form> forms{
+      {{"model_type"}, "a config.json of a model", "orrery import hf FILE makes one of it"},
+      {{"layers", "hidden"}, "a model", "name it in one, as model: FILE"},
+      {{"kind", "nics"}, "a fabric", "name it in one, as cluster: {fabric: FILE}; orrery topology FILE draws it"},
+      {{"kind", "nic_rate"}, "a fabric", "name it in one, as cluster: {fabric: FILE}; orrery topology FILE draws it"},
+      {{"peak", "memory"}, "a device profile", "name it in one, as cluster: {device: FILE}"},
+      {{"inherits", "features"}, "a software generation", "name it in one, as software: FILE"},
+      {{"provenance", "host"}, "a software generation", "name it in one, as software: FILE"},
+  };
+  if (document.find("cluster") != nullptr || document.find("model") != nullptr) return;
+  for (const Form& form : forms) {
+    if (std::all_of(form.keys.begin(), form.keys.end(),
+                    [&](std::string_view key) { return document.find(key) != nullptr; }))
+      document.fail(fmt::format("got {}, expected a scenario: {}", form.what, form.instead));
+  }
+}
 
 Assignment parse_assignment(const std::string& text, const std::string& source) {
   const Place place{source, 0, 0};
@@ -133,7 +184,19 @@ void apply(Settings& document, const Assignment& assignment) {
   document.set_path(written_key(document, assignment.key), assignment.value);
 }
 
-void apply_set(Settings& document, const std::string& assignment) { apply(document, parse_assignment(assignment)); }
+void apply_set(Settings& document, const std::string& text) {
+  Assignment assignment = parse_assignment(text);
+  spell_out(assignment);
+  const std::string& key = assignment.key;
+  const std::vector<std::string>& known = known_keys("");
+  const bool plain = key.find('.') == std::string::npos && document.find("cluster") != nullptr;  // of a scenario
+  if (plain && std::find(known.begin(), known.end(), key) == known.end()) {
+    const std::string near = key_near(key), ending = "." + key;
+    if (!near.empty() && !near.ends_with(ending))
+      throw UserError(Place{kSet, 0, 0}, key, fmt::format("unknown key; did you mean \"{}\"?", near));
+  }
+  apply(document, assignment);
+}
 
 Settings read_scenario(const std::string& file, const std::vector<std::string>& sets) {
   std::error_code error;

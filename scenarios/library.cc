@@ -111,11 +111,13 @@ std::string file_of(const Shelf& shelf, const Settings& reference) {
   if (several.size() > 1)
     reference.fail(
         fmt::format("there is no {} \"{}\", expected one of {}", shelf.noun, name, fmt::join(several, ", ")));
-  const std::string nearest = sim::nearest_word(name, names);
-  reference.fail(nearest.empty()
-                     ? fmt::format("there is no {} \"{}\"; expected one of {}, a path or an inline mapping", shelf.noun,
-                                   name, fmt::join(names, ", "))
-                     : fmt::format("there is no {} \"{}\"; did you mean \"{}\"?", shelf.noun, name, nearest));
+  if (const Shelf* other = shelf_with(name); other != nullptr && other->kind != shelf.kind)
+    reference.fail(
+        fmt::format("got the {} \"{}\", expected a {}: orrery list {}", other->noun, name, shelf.noun, shelf.kind));
+  const std::vector<std::string> near = names_near(name, names);
+  reference.fail(near.empty() ? fmt::format("there is no {} \"{}\"; expected one of {}, a path or an inline mapping",
+                                            shelf.noun, name, fmt::join(names, ", "))
+                              : fmt::format("there is no {} \"{}\"{}", shelf.noun, name, near_text(near)));
 }
 
 namespace {
@@ -183,6 +185,15 @@ const std::vector<Shelf>& shelves() {
       {"failures", "campaign.failures", "calibration/reliability", "table of failures"},
   };
   return all;
+}
+
+const Shelf* shelf_with(const std::string& name) {
+  for (const Shelf& shelf : shelves()) {
+    if (shelf.key.empty() && shelf.kind != "scenarios") continue;
+    const std::vector<std::string> names = shipped(shelf.kind);
+    if (std::find(names.begin(), names.end(), name) != names.end()) return &shelf;
+  }
+  return nullptr;
 }
 
 const Shelf& shelf_of(std::string_view kind) {

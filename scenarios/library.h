@@ -28,6 +28,9 @@ const std::vector<Shelf>& shelves();
 /// The shelf of that kind; SIM_CHECK when there is none.
 const Shelf& shelf_of(std::string_view kind);
 
+/// Of what a scenario names, and scenarios, the shelf that has a document of exactly this name; null: none.
+const Shelf* shelf_with(const std::string& name);
+
 /// Whether a reference is a path: it holds a '/' or ends in .yaml or .yml.
 bool is_path(const std::string& name);
 /// The file that the name or path `reference` means, in normal form. Throws UserError for unknown names (with the

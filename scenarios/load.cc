@@ -240,6 +240,7 @@ void load_cluster(const Settings& document, Job& job) {
 
 Scenario load_scenario(const Settings& document) {
   if (!document.is_mapping()) document.expected("a scenario: a mapping of keys");
+  refuse_other_document(document);
   schema().check(document);
   refuse_serving(document);
   Scenario scenario;

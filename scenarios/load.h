@@ -68,6 +68,8 @@ std::optional<Measured> load_measured(const sim::Settings& document, std::int64_
 
 /// What holds between sections: divisibility, chunks and layers, schedules, sizes that a plan can hold.
 void check_job(const sim::Settings& document, workloads::Job& job);
+/// Refuses a document of another kind by its keys (document.cc): says what it is, and what to do with it.
+void refuse_other_document(const sim::Settings& document);
 /// Says what of a software's habits and a fabric's reach moves the answer (moving.cc).
 void note_what_moves(workloads::Job& job);
 /// Whether the fabric has the ports for this many nodes: only its wiring tells. Building it costs a millisecond or two.

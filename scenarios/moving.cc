@@ -4,7 +4,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string>
+#include <vector>
 
+#include "calibration/recipe.h"
 #include "scenarios/load.h"
 #include "workloads/step/job_values.h"
 
@@ -40,12 +43,42 @@ void note_trays(Job& job) {
       machine.fabric.name, machine.gpus_per_node, machine.device.name()));
 }
 
+/// Documents of a pack that a host goes through one by one: what it launches for them may outlast what the GPU
+/// computes.
+void note_packs(Job& job) {
+  using calibration::RecipePart;
+  const std::int64_t document = job.model.attention.document, seq = job.model.seq;
+  const std::int64_t documents = document > 0 ? (2 * seq + document) / (2 * document) : 1;  // of a sequence, rounded
+  if (documents < 2) return;
+  const calibration::Recipe& rotary = job.software.layers.recipes.of(RecipePart::rotary);
+  const calibration::Recipe& order = job.software.layers.recipes.of(RecipePart::head_exchange);
+  std::vector<std::string> does, instead;
+  if (job.model.positions == workloads::Positions::rotary && calibration::reads(rotary, "packed")) {
+    does.push_back("rotates");
+    instead.push_back("software.recipe.rotary=fused");
+  }
+  const bool exchanges =
+      job.parallelism.context > 1 && job.parallelism.context_method == workloads::ContextMethod::all_to_all;
+  if (exchanges && !order.forward.empty()) {
+    does.push_back("puts in order around exchanges of heads");
+    instead.push_back("software.recipe.head-exchange=at_once");
+  }
+  if (does.empty()) return;
+  const bool newer = instead.back().ends_with("at_once");
+  job.assumptions.push_back(fmt::format(
+      "{} {} the {} documents of a packed sequence one by one, launched by the host each time; --set {}{} would take "
+      "most of that away.",
+      job.software.name, fmt::join(does, " and "), documents, fmt::join(instead, " --set "),
+      newer ? " (Transformer Engine v2.18)" : ""));
+}
+
 }  // namespace
 
 void note_what_moves(Job& job) {
   if (job.model.recommender.any()) return;
   note_reductions(job);
   note_trays(job);
+  note_packs(job);
 }
 
 }  // namespace orrery::scenarios

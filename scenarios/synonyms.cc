@@ -2,6 +2,8 @@
 // them.
 #include "scenarios/synonyms.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 
@@ -89,6 +91,20 @@ constexpr std::array kNames{
     NameSynonym{"scenarios", "eos", "eos-gpt3-175b"},
 };
 
+std::string lower(std::string word) {
+  std::transform(word.begin(), word.end(), word.begin(),
+                 [](unsigned char c) { return static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c); });
+  return word;
+}
+
+/// Names of which a part between hyphens begins with `word`.
+std::vector<std::string> names_begun(const std::string& word, const std::vector<std::string>& names) {
+  std::vector<std::string> begun;
+  std::copy_if(names.begin(), names.end(), std::back_inserter(begun),
+               [&](const std::string& name) { return ("-" + name).find("-" + word) != std::string::npos; });
+  return begun;
+}
+
 /// Whether `word` is a run of the parts of `name` between hyphens.
 bool is_part(const std::string& name, const std::string& word) {
   return ("-" + name + "-").find("-" + word + "-") != std::string::npos;
@@ -128,8 +144,9 @@ std::string key_of_value(const std::string& word) {
   return {};
 }
 
-std::string name_meant(std::string_view kind, const std::string& word, const std::vector<std::string>& names,
+std::string name_meant(std::string_view kind, const std::string& typed, const std::vector<std::string>& names,
                        std::vector<std::string>* several) {
+  const std::string word = lower(typed);  // H100
   for (const NameSynonym& one : kNames) {
     if (one.kind == kind && one.word == word && std::find(names.begin(), names.end(), one.meant) != names.end())
       return std::string(one.meant);
@@ -139,6 +156,40 @@ std::string name_meant(std::string_view kind, const std::string& word, const std
                [&](const std::string& name) { return !word.empty() && is_part(name, word); });
   if (parts.size() == 1) return parts.front();
   if (several != nullptr) *several = parts;
+  return {};
+}
+
+std::vector<std::string> names_near(const std::string& typed, const std::vector<std::string>& names) {
+  constexpr std::size_t kMost = 8, kShortest = 3;
+  const std::string word = lower(typed);
+  std::vector<std::string> near;
+  if (word.size() >= kShortest) near = names_begun(word, names);
+  if (const std::string nearest = near.empty() ? sim::nearest_word(word, names) : ""; !nearest.empty())
+    return {nearest};
+  for (std::size_t size = word.size(); near.empty() && size > std::max(kShortest, word.size() / 2);)
+    near = names_begun(word.substr(0, --size), names);
+  if (near.size() > kMost) near.resize(kMost);
+  return near;
+}
+
+std::string near_text(const std::vector<std::string>& near) {
+  if (near.empty()) return {};
+  if (near.size() == 1) return fmt::format("; did you mean \"{}\"?", near.front());
+  return fmt::format("; expected one of {}", fmt::join(near, ", "));
+}
+
+std::string key_near(const std::string& word) {
+  std::vector<std::string> words;
+  for (const Synonym& one : kKeys) words.emplace_back(one.word);
+  for (const Key& key : schema()) {
+    const std::string last = key.path.substr(key.path.rfind('.') + 1);
+    if (last.find_first_of("[*") == std::string::npos) words.push_back(last);
+  }
+  const std::string nearest = sim::nearest_word(word, words);
+  if (nearest.empty()) return {};
+  if (const std::string meant = key_meant(nearest); meant != nearest) return meant;
+  for (const Key& key : schema())  // of several that end so the first, as the language lists them
+    if (key.path == nearest || key.path.ends_with("." + nearest)) return key.path;
   return {};
 }
 

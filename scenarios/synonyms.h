@@ -20,4 +20,12 @@ std::string key_of_value(const std::string& word);
 std::string name_meant(std::string_view kind, const std::string& word, const std::vector<std::string>& names,
                        std::vector<std::string>* several = nullptr);
 
+/// Those of `names` that a mistyped or half-typed word may stand for, at most eight: of which a part begins with it,
+/// else the nearest, else of which a part begins with the word's begin.
+std::vector<std::string> names_near(const std::string& word, const std::vector<std::string>& names);
+/// As the end of a complaint: "; did you mean \"X\"?", "; expected one of X, Y"; empty: nothing is near.
+std::string near_text(const std::vector<std::string>& near);
+/// What a key without dots that the language does not know may stand for, as parallelism.tensor for tensr; else empty.
+std::string key_near(const std::string& word);
+
 }  // namespace orrery::scenarios

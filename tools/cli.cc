@@ -8,6 +8,7 @@
 #include <cstring>
 #include <iostream>
 #include <new>
+#include <regex>
 #include <string>
 
 #include "scenarios/synonyms.h"
@@ -102,20 +103,53 @@ const CLI::App& innermost(const CLI::App& app) {
   return named.empty() ? app : innermost(*named.front());
 }
 
+/// "export megatron": a command below another by both names.
+std::string path_of(const CLI::App& command) {
+  const CLI::App* above = command.get_parent();
+  const bool below = above != nullptr && above->get_parent() != nullptr;
+  return below ? path_of(*above) + " " + command.get_name() : command.get_name();
+}
+
+std::vector<std::string> commands_below(const CLI::App& command) {
+  std::vector<std::string> names;
+  for (const CLI::App* below : command.get_subcommands([](const CLI::App*) { return true; }))
+    names.push_back(below->get_name());
+  return names;
+}
+
+/// CLI11's own sentences about values: "--set: 1 required KEY=VALUE missing", "Could not convert: --port = http".
+std::string plain_text(const std::string& said) {
+  static const std::regex missing("^(.+): [0-9]+ required (.+) missing$"), other("^Could not convert: (.+) = (.+)$");
+  std::smatch parts;
+  if (std::regex_match(said, parts, missing))
+    return fmt::format("{}: got nothing, expected {}", parts.str(1), parts.str(2));
+  if (std::regex_match(said, parts, other))
+    return fmt::format("{}: got {}, expected a whole number", parts.str(1), parts.str(2));
+  return said;
+}
+
 /// What CLI11 says of words that it cannot place, as the program says things: what was got, what would be right.
 std::string mistake_text(const CLI::App& app, const CLI::ParseError& error) {
   const CLI::App& command = innermost(app);
   const bool named = command.get_parent() != nullptr;
-  const std::string where = named ? "orrery: " + command.get_name() : "orrery";
-  const std::string help = named ? fmt::format("orrery {} --help", command.get_name()) : "orrery --help";
+  const std::string path = path_of(command);
+  const std::string where = named ? "orrery: " + path : "orrery";
+  const std::string help = named ? fmt::format("orrery {} --help", path) : "orrery --help";
   const std::string said = one_line(error.what());
   if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr && named && !said.starts_with("A subcommand")) {
     const std::string what = said.substr(0, said.find(' '));
     return fmt::format("{}: got no {}, expected one; {} says how", where, what, help);
   }
-  if (dynamic_cast<const CLI::ExtrasError*>(&error) == nullptr) return fmt::format("{}: {}", where, said);
+  const std::vector<std::string> below = commands_below(command);
   const std::vector<std::string> extras = app.remaining(true);
   const std::string word = extras.empty() ? "" : extras.front();
+  if (said.starts_with("A subcommand") && !below.empty())
+    return fmt::format("{}: got {}, expected one of {}; {} says how", where,
+                       word.empty() ? "none of its kinds" : "'" + word + "'", fmt::join(below, ", "), help);
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) == nullptr) return fmt::format("{}: {}", where, plain_text(said));
+  if (!word.starts_with("--") && !below.empty())
+    return fmt::format("{}: got '{}' behind what is none of its kinds, expected one of {}; {} says how", where, word,
+                       fmt::join(below, ", "), help);
   if (!word.starts_with("--"))
     return fmt::format("{}: got '{}', expected nothing more; {} says what it takes", where, word, help);
   const std::string name = word.substr(0, word.find('='));

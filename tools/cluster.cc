@@ -9,19 +9,36 @@
 
 #include "scenarios/library.h"
 #include "scenarios/scenario.h"
+#include "scenarios/synonyms.h"
+#include "sim/error.h"
 #include "tools/command_options.h"
 
 namespace orrery::tools {
 
 namespace {
 
-/// A file, or the name of a shipped scenario; else a fabric is meant.
+/// A file, or the name of a shipped scenario, or part of one; else a fabric is meant. What is neither is refused with
+/// what may be meant of both.
 bool is_scenario(const std::string& text) {
-  const std::vector<std::string> names = scenarios::shipped("scenarios");
   std::error_code unreadable;
-  return text.find('/') != std::string::npos || text.ends_with(".yaml") || text.ends_with(".yml") ||
-         std::filesystem::exists(text, unreadable) || text == "-" ||
-         std::find(names.begin(), names.end(), text) != names.end();
+  if (text.find('/') != std::string::npos || text.ends_with(".yaml") || text.ends_with(".yml") ||
+      std::filesystem::exists(text, unreadable) || text == "-")
+    return true;
+  const std::vector<std::string> names = scenarios::shipped("scenarios"), fabrics = scenarios::shipped("fabrics");
+  if (std::find(fabrics.begin(), fabrics.end(), text) != fabrics.end()) return false;
+  if (std::find(names.begin(), names.end(), text) != names.end()) return true;
+  if (!scenarios::name_meant("fabrics", text, fabrics).empty()) return false;
+  if (!scenarios::name_meant("scenarios", text, names).empty()) return true;
+  std::vector<std::string> both = fabrics;
+  both.insert(both.end(), names.begin(), names.end());
+  const scenarios::Shelf* other = scenarios::shelf_with(text);
+  const std::vector<std::string> near =
+      other != nullptr ? std::vector<std::string>{} : scenarios::names_near(text, both);
+  throw sim::UserError(
+      {text, 0, 0}, "",
+      (other != nullptr ? fmt::format("got a {}, expected a fabric or a scenario", other->noun)
+                        : "there is no such file, fabric or scenario") +
+          (near.empty() ? "; orrery list fabrics and orrery list scenarios name them" : scenarios::near_text(near)));
 }
 
 /// A fabric's own file: it says its kind, and of no cluster.
@@ -43,7 +60,8 @@ void set_of_fabric(sim::Settings& fabric, const std::string& set) {
 }  // namespace
 
 sim::Settings document_of(const std::string& kind, const std::string& name) {
-  return scenarios::resolve(scenarios::shelf_of(kind), sim::Settings::scalar(name, {"command line", 0, 0})).document;
+  const std::string flag = kind == "devices" ? "--device" : "--" + kind;
+  return scenarios::resolve(scenarios::shelf_of(kind), sim::Settings::scalar(name, {flag, 0, 0})).document;
 }
 
 void declare_cluster(CommandOptions app, ClusterOptions& options) {

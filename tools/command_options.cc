@@ -4,6 +4,12 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
+#include <limits>
+#include <type_traits>
+
+#include "sim/settings.h"
 
 namespace orrery::tools {
 
@@ -32,32 +38,67 @@ CommandOption CommandOption::needs(CommandOption other) {
   return *this;
 }
 
-CommandOption CommandOption::check(const Range& range) {
-  if (const auto* whole = std::get_if<0>(&range.bounds)) {
-    option_->check(CLI::Range(whole->first, whole->second));
-    return *this;
-  }
-  const auto [least, most] = std::get<1>(range.bounds);
-  option_->check(CLI::Range(least, most));
-  option_->check([least = least, most = most](const std::string& text) {  // CLI11 takes what is no number for in range
-    const bool number = text.find_first_not_of("0123456789.eE+-") == std::string::npos;
-    return number ? std::string() : fmt::format("got {}, expected {} to {}", text, least, most);
+namespace {
+
+/// What CLI11 calls a check in its help, with a sentence of ours where a word fails it. Empty: it holds.
+template <typename Said>
+CLI::Validator check_of(CLI::Validator named, Said said) {
+  return named.operation([said](std::string& text) { return said(text); });
+}
+
+/// The whole of `text` as a number.
+template <typename Number>
+bool reads_as(const std::string& text, Number& number) {
+  const char* begin = text.data() + (text.starts_with('+') ? 1 : 0);
+  const auto [end, error] = std::from_chars(begin, text.data() + text.size(), number);
+  return error == std::errc{} && end == text.data() + text.size();
+}
+
+template <typename Number>
+CLI::Validator range_check(Number least, Number most) {
+  return check_of(CLI::Range(least, most), [least, most](const std::string& text) {
+    Number value{};
+    if (reads_as(text, value) && value >= least && value <= most) return std::string();
+    const char* whole = std::is_integral_v<Number> ? "a whole number" : "a number";
+    return most >= std::numeric_limits<Number>::max()
+               ? fmt::format("got {}, expected {} from {}", text, whole, least)
+               : fmt::format("got {}, expected {} from {} to {}", text, whole, least, most);
   });
+}
+
+}  // namespace
+
+CommandOption CommandOption::check(const Range& range) {
+  if (const auto* whole = std::get_if<0>(&range.bounds))
+    option_->check(range_check(whole->first, whole->second));
+  else
+    option_->check(range_check(std::get<1>(range.bounds).first, std::get<1>(range.bounds).second));
   return *this;
 }
 
 CommandOption CommandOption::check(const OneOf& words) {
-  option_->check(CLI::IsMember(words.words));
+  option_->check(check_of(CLI::IsMember(words.words), [taken = words.words](const std::string& text) {
+    if (std::find(taken.begin(), taken.end(), text) != taken.end()) return std::string();
+    const std::string near = sim::nearest_word(text, taken);
+    return fmt::format("got {}, expected one of {}{}", text, fmt::join(taken, ", "),
+                       near.empty() ? "" : fmt::format("; did you mean {}?", near));
+  }));
   return *this;
 }
 
 CommandOption CommandOption::check(AtLeastZero) {
-  option_->check(CLI::NonNegativeNumber);
+  option_->check(check_of(CLI::NonNegativeNumber, [](const std::string& text) {
+    double value = 0;
+    return reads_as(text, value) && value >= 0 ? std::string() : fmt::format("got {}, expected a number from 0", text);
+  }));
   return *this;
 }
 
 CommandOption CommandOption::check(MoreThanZero) {
-  option_->check(CLI::PositiveNumber);
+  option_->check(check_of(CLI::PositiveNumber, [](const std::string& text) {
+    double value = 0;
+    return reads_as(text, value) && value > 0 ? std::string() : fmt::format("got {}, expected a number above 0", text);
+  }));
   return *this;
 }
 

@@ -28,6 +28,10 @@ struct DiffOptions {
 int diff(const DiffOptions& options) {
   if (options.files.size() < 2)
     throw sim::UserError("orrery: diff: got one file, expected traces and, last, the scenario that they were taken of");
+  const auto yaml = [](const std::string& file) { return file.ends_with(".yaml") || file.ends_with(".yml"); };
+  if (yaml(options.files.front()) && !yaml(options.files.back()))
+    throw sim::UserError(fmt::format("orrery: diff: got the scenario {} first, expected traces and, last, the scenario",
+                                     options.files.front()));
   check_writable(options.json);
   check_report(options.report);
   const scenarios::Scenario scenario =

@@ -49,7 +49,8 @@ Action declare_page(CommandOptions app) {
   const auto options = std::make_shared<ServerOptions>();
   options->port = 8765;
   options->threads = 0;
-  app.add_option("--port", options->port, "port to listen on; 0 for any that is free (default 8765)");
+  app.add_option("--port", options->port, "port to listen on; 0 for any that is free (default 8765)")
+      .check(Range(0, 65535));
   app.add_option("--listen", options->address,
                  "address to listen on, in digits (default 127.0.0.1: this machine alone); others need --token")
       .type_name("ADDRESS");

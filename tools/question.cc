@@ -8,6 +8,8 @@
 #include <cmath>
 #include <filesystem>
 #include <ostream>
+#include <string_view>
+#include <tuple>
 
 #include "scenarios/library.h"
 #include "scenarios/yaml_text.h"
@@ -57,6 +59,32 @@ std::int64_t batch_of(double tokens, std::int64_t seq, std::int64_t gpus) {
   return static_cast<std::int64_t>(std::round(sequences / unit) * unit);
 }
 
+/// A scenario of its own, with what the flags say of it laid over, then `sets`.
+sim::Settings changed_by(const FirstQuestion& question, const std::string& file, const std::vector<std::string>& sets) {
+  if (!question.batch_tokens.empty())
+    throw sim::UserError("--batch-tokens: is of a question without a scenario, expected --set batch.global=N beside " +
+                         file);
+  const auto number = [](const char* flag, const std::string& text, double least) {
+    return text.empty() ? text : fmt::format("{}", number_at(flag, text, least));
+  };
+  sim::Settings document = scenarios::read_scenario(file, {});
+  for (const auto& [key, flag, text] :
+       {std::tuple<const char*, const char*, std::string>("cluster.fabric", "--fabric", question.fabric),
+        {"software", "--software", question.software},
+        {"cost.price_per_gpu_hour_usd", "--price", number("--price", question.price, 0)},
+        {"training.tokens", "--tokens", number("--tokens", question.tokens, 1)},
+        {"model.seq", "--seq", number("--seq", question.seq, 1)}}) {
+    if (text.empty()) continue;
+    scenarios::apply_set(document, fmt::format("{}={}", key, "null"));  // opens what a name stands for
+    const std::string_view path = key;
+    const char* kind = path == "cluster.fabric" ? "fabrics" : path == "software" ? "software" : nullptr;
+    document.set_path(key, kind != nullptr ? reference_to(flag, text, named(kind, flag, text).name)
+                                           : sim::Settings::scalar(text, {flag, 0, 0}));
+  }
+  for (const std::string& set : sets) scenarios::apply_set(document, set);
+  return document;
+}
+
 }  // namespace
 
 void declare_question(CommandOptions app, FirstQuestion& question, bool tokens) {
@@ -86,7 +114,7 @@ sim::Settings asked_scenario(const std::string& file, const FirstQuestion& quest
           fmt::format("{}: got a scenario and --model, --device or --gpus, expected one of the two; --set "
                       "changes a scenario",
                       file));
-    return scenarios::read_scenario(file, sets);
+    return changed_by(question, file, sets);
   }
   if (!question.asked())
     throw sim::UserError(

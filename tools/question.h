@@ -23,8 +23,9 @@ struct FirstQuestion {
 /// whether --out is.
 void declare_question(CommandOptions app, FirstQuestion& question, bool tokens);
 
-/// The scenario of `file`, or of the question, with `sets` laid over it. `assumed`: what the question left open, and
-/// how it was taken. Throws sim::UserError: for neither, for both, for a question without model, device or GPUs.
+/// The scenario of `file`, which the flags that have a key change, or of the question, with `sets` laid over it.
+/// `assumed`: what the question left open, and how it was taken. Throws sim::UserError: for neither, for both, for a
+/// question without model, device or GPUs.
 sim::Settings asked_scenario(const std::string& file, const FirstQuestion& question,
                              const std::vector<std::string>& sets, std::vector<std::string>& assumed);
 /// What a command calls the scenario.

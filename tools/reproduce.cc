@@ -13,6 +13,7 @@
 #include <sstream>
 
 #include "scenarios/scenario.h"
+#include "scenarios/synonyms.h"
 #include "tools/command_options.h"
 #include "tools/commands.h"
 #include "tools/parallel.h"
@@ -479,8 +480,9 @@ int reproduce(const ReproduceOptions& options) {
     return kDone;
   }
   if (std::find(known.begin(), known.end(), options.table) == known.end()) {
-    throw sim::UserError(
-        fmt::format("orrery: '{}' is not a published table; the tables are {}", options.table, fmt::join(known, ", ")));
+    throw sim::UserError(fmt::format("orrery: '{}' is not a published table{}; the tables are {}", options.table,
+                                     scenarios::near_text(scenarios::names_near(options.table, known)),
+                                     fmt::join(known, ", ")));
   }
   const sim::Settings document = scenarios::read_yaml(fmt::format("{}/{}.yaml", folder(), options.table));
   if (document.find("baseline") != nullptr) return reproduce_platforms(options, document);

@@ -118,14 +118,17 @@ void add_interval(nlohmann::ordered_json& page, const StepInterval& interval, do
   const std::string range = range_text(step_s, interval.like.low68, interval.like.high68) + " for 68 %";
   const std::string before = note.get<std::string>();
   note = before.empty() ? range : range + ", " + before;
+  nlohmann::ordered_json& next = page["facts"][1];
+  if (next[0] == "training")
+    next[2] = fmt::format("{:+.0f} to {:+.0f} % for 68 %, {}", 100 * (interval.like.low68 - 1),
+                          100 * (interval.like.high68 - 1), next[2].get<std::string>());
 }
 
 /// Of a question by flags, in the fastest layout that the software has.
 sim::Settings document_of(RunOptions& options) {
   sim::Settings document = asked_scenario(options.scenario, options.first, options.sets, options.assumed);
-  if (!options.first.asked()) return document;
   options.scenario = name_of(options.scenario, options.first);
-  lay_out(document, options.sets, options.jobs > 0 ? options.jobs : default_jobs());
+  if (options.first.asked()) lay_out(document, options.sets, options.jobs > 0 ? options.jobs : default_jobs());
   if (!options.first.out.empty())
     write_output(options.first.out, [&](std::ostream& out) { out << scenarios::yaml_text(document); });
   return document;

@@ -39,6 +39,23 @@ TEST_CASE("a question by flags is answered with a layout, a step, days and dolla
   CHECK(json::parse(at_once.out)["iteration_time_s"] == result["iteration_time_s"]);
 }
 
+TEST_CASE("flags of a question beside a scenario change it, and --out keeps what was run") {
+  const Folder folder;
+  const std::string file = (folder.path() / "kept.yaml").string();
+  const Outcome flags = tests::orrery({"run", "gpt3-6.7b-h100", "--software", "nemo", "--price", "2.5", "--tokens",
+                                       "1e12", "--out", file, "--json", "-"});
+  INFO(flags.err);
+  REQUIRE(flags.status == 0);
+  const Outcome sets =
+      tests::orrery({"run", "gpt3-6.7b-h100", "--set", "software=nemo-26.08", "--set",
+                     "cost.price_per_gpu_hour_usd=2.5", "--set", "training.tokens=1e12", "--json", "-"});
+  const Outcome kept = tests::orrery({"run", file, "--json", "-"});
+  for (const char* key : {"iteration_time_s", "cost_usd", "time_to_train_s"}) {
+    CHECK(json::parse(flags.out)[key] == json::parse(sets.out)[key]);
+    CHECK(json::parse(flags.out)[key] == json::parse(kept.out)[key]);
+  }
+}
+
 TEST_CASE("a question takes files of the user's own, whatever they are called") {
   const Folder folder;
   const std::string model = folder.write("my model: a.yaml", "inherits: llama3.1-8b\nlayers: 16\n");
@@ -123,4 +140,15 @@ TEST_CASE("habits that move the answer speak up: reductions in every pass, trays
   CHECK(said({"parallelism.sharding=parameters"}, "in each of 8 micro-batches"));
   CHECK(said({"cluster.device=gb200", "cluster.gpus_per_node=4"}, "joins trays of 4 gb200"));
   CHECK_FALSE(said({"cluster.device=gb200", "cluster.gpus_per_node=4", "cluster.fabric=nvl72-ndr"}, "joins trays"));
+  // 2048 tokens in documents of 512; two ranks share a sequence by exchanging heads.
+  const std::vector<std::string> packed{"batch.document_tokens=512", "software=nemo-26.08", "model.positions=rotary"};
+  auto shared = packed;
+  shared.insert(shared.end(),
+                {"parallelism.context=2", "parallelism.data=null", "parallelism.context_method=all_to_all"});
+  auto newest = shared;
+  newest.insert(newest.end(), {"software.recipe.rotary=fused", "software.recipe.head-exchange=at_once"});
+  CHECK(said(packed, "rotates the 4 documents of a packed sequence one by one"));
+  CHECK_FALSE(said(packed, "Transformer Engine"));
+  CHECK(said(shared, "--set software.recipe.head-exchange=at_once (Transformer Engine v2.18)"));
+  CHECK_FALSE(said(newest, "one by one"));
 }

@@ -24,8 +24,9 @@ export function skip(why) {
   process.exit(0);
 }
 
-export async function open_browser() {
-  if (!existsSync(page_file)) skip('the what-if page was not built (tools/bootstrap page)');
+// `served`: of the page that the program serves, which needs no module.
+export async function open_browser(served = false) {
+  if (!served && !existsSync(page_file)) skip('the what-if page was not built (tools/bootstrap page)');
   if (!kChromium) skip('the what-if page in a browser: there is no Chromium');
   let playwright;
   try {

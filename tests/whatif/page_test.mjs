@@ -1,16 +1,26 @@
 // Does the page do what it says, in a real browser? What it shows is held against the program's own answers:
-// node page_test.mjs ORRERY
+// node page_test.mjs ORRERY [--served] [PART OF A NAME]
 import assert from 'node:assert';
 import {execFileSync, spawn} from 'node:child_process';
 import {mkdtempSync, readFileSync, rmSync, writeFileSync} from 'node:fs';
 import {tmpdir} from 'node:os';
 import {join, resolve} from 'node:path';
 
-import {open_browser, page_url, require_package, root, settled} from './browser.mjs';
+import {open_browser, page_url as file_url, require_package, root, settled} from './browser.mjs';
 
 const program = resolve(process.argv[2]);
-const browser = await open_browser();
+const served = process.argv.includes('--served');
+const wanted = process.argv.slice(3).find((word) => !word.startsWith('--'));
+const browser = await open_browser(served);
+// The one file; or the program's address, whose engine is native, where nothing was compiled to WebAssembly.
+const page_url = served ? await served_url() : file_url;
 const folder = mkdtempSync(join(tmpdir(), 'orrery-page-'));
+
+function served_url() {
+  const child = spawn(program, ['page', '--port', '0'], {env: {...process.env, ORRERY_HOME: root}});
+  process.on('exit', () => child.kill());
+  return new Promise((done) => child.stdout.once('data', (text) => done(/http:\S+/.exec(String(text))[0])));
+}
 
 // What `orrery run` says of a scenario, as JSON.
 function native(words) {
@@ -20,9 +30,12 @@ function native(words) {
 const result_of = (page) => page.evaluate(() => state.answer.result);
 const errors_of = (page) => page.evaluate(() => document.documentElement.dataset.errors);
 
+// The page with the largest published run, without a link.
 async function opened(options = {}, hash = '') {
   const page = await browser.newPage({viewport: {width: 1440, height: 1000}, ...options});
   await page.goto(page_url + hash);
+  await settled(page);
+  if (!hash) await page.locator('#scenario').selectOption('eos-gpt3-175b');
   await settled(page);
   return page;
 }
@@ -59,8 +72,54 @@ const tests = {
     assert.strictEqual(await page.locator('#key-parallelism-tensor').getAttribute('aria-invalid'), 'true');
     assert.match(await page.locator('#banner').textContent(), /This cannot run/);
     assert.strictEqual((await result_of(page)).iteration_time_s, before.iteration_time_s);
+    // A link to it keeps every control, and the nearest that runs is one button away.
+    const link = await opened({}, await page.evaluate(() => link_text()));
+    assert.strictEqual(await link.locator('#key-parallelism-tensor').inputValue(), '7');
+    assert.strictEqual(await link.locator('#key-parallelism-pipeline').inputValue(), '8');
+    await link.close();
+    await page.locator('#nearest').click();
+    await settled(page);
+    assert.strictEqual(await page.locator('#banner').isVisible(), false);
+    assert.notStrictEqual(await page.evaluate(() => value_of('parallelism.tensor')), '7');
     await type(page, 'parallelism.tensor', '4');
     assert.strictEqual(await page.locator('#banner').isVisible(), false);
+  },
+
+  async 'it opens on a scenario whose first moves answer, and says what followed from them'() {
+    const page = await browser.newPage({viewport: {width: 1440, height: 1000}});
+    await page.goto(page_url);
+    await settled(page);
+    assert.strictEqual(await page.locator('#scenario').inputValue(), 'gpt3-6.7b-h100');
+    await type(page, 'batch.micro', '3');
+    assert.strictEqual(await page.locator('#banner').isVisible(), false);
+    assert.match(await page.locator('#followed').textContent(), /batch\.global is \d+/);
+    const field = page.locator('#key-batch-global');
+    await field.focus();  // what follows is shown in a control that has the focus too
+    const before = await field.inputValue();
+    await page.evaluate(() => changed('batch.micro', '7'));
+    await settled(page);
+    assert.notStrictEqual(await field.inputValue(), before);
+    await type(page, 'training.tokens', '1e12');
+    await type(page, 'cost.price_per_gpu_hour_usd', '2.5');
+    assert.match(await page.locator('#tiles').textContent(), /Training[\d.]+ days\$[\d,]+/);
+    await page.close();
+  },
+
+  async 'advice is of what is on the screen, and taken by one click'() {
+    const page = await browser.newPage({viewport: {width: 1440, height: 1000}});
+    await page.goto(page_url);
+    await settled(page);
+    const before = await result_of(page);
+    await page.locator('#advise').click();
+    if (!await page.evaluate(() => serves())) {  // the one file has the command in its place
+      await page.locator('#advice-rows code').waitFor();
+      return page.close();
+    }
+    await page.locator('#advice-rows tbody button').first().click({timeout: 60000});
+    await settled(page);
+    assert.ok((await result_of(page)).iteration_time_s < before.iteration_time_s);
+    assert.match(await page.locator('#tiles').textContent(), /two in three/);
+    await page.close();
   },
 
   async 'an error in the text is shown at its line'() {
@@ -267,6 +326,8 @@ const tests = {
         await page.goto(/http:\S+/.exec(said)[0]);
         await settled(page);
         assert.strictEqual(await page.evaluate(() => serves()), true);
+        await page.locator('#scenario').selectOption('eos-gpt3-175b');
+        await settled(page);
         await type(page, 'parallelism.virtual_pipeline', '6');
         const sets = ['--set', 'parallelism.virtual_pipeline=6', '--set', 'parallelism.schedule=null'];
         assert.strictEqual(
@@ -309,7 +370,8 @@ const tests = {
 
 let failed = 0;
 for (const [name, test] of Object.entries(tests)) {
-  if (process.argv[3] && !name.includes(process.argv[3])) continue;
+  if (wanted && !name.includes(wanted)) continue;
+  if (served && /network/.test(name)) continue;  // which the served page asks
   const begun = Date.now();
   try {
     await test();

@@ -20,7 +20,7 @@ constexpr std::int64_t kMostNodes = 64;
 /// A way to tell ranks apart.
 struct Axis {
   std::string name;
-  std::int64_t size = 1;
+  std::int64_t size = 1, stride = 0;                // ranks from one place to the next; 0: no one distance
   std::function<std::int64_t(std::int64_t)> place;  // of a rank
 };
 
@@ -28,12 +28,12 @@ std::vector<Axis> axes_of(const workloads::Parallelism& p, const workloads::Dims
   std::vector<Axis> axes;
   for (const workloads::Dim dim : workloads::kDims) {
     if (dims.size(dim) > 1)
-      axes.push_back({std::string(workloads::name_of(dim)), dims.size(dim),
+      axes.push_back({std::string(workloads::name_of(dim)), dims.size(dim), dims.stride(dim),
                       [&dims, dim](std::int64_t rank) { return dims.place(rank, dim); }});
   }
   if (p.expert > 1) {
     const std::int64_t stage = dims.stride(workloads::Dim::pipeline), cut = p.expert_tensor, size = p.expert;
-    axes.push_back({"expert", size, [=](std::int64_t rank) { return rank % stage / cut % size; }});
+    axes.push_back({"expert", size, 0, [=](std::int64_t rank) { return rank % stage / cut % size; }});
   }
   return axes;
 }
@@ -68,8 +68,10 @@ nlohmann::ordered_json rank_map_json(const workloads::Parallelism& layout, const
   map["nodes"] = (gpus + per_node - 1) / per_node;
   map["dimensions"] = nlohmann::ordered_json::array();
   for (const Axis& axis : axes)
-    map["dimensions"].push_back(
-        {{"name", axis.name}, {"size", axis.size}, {"nodes", nodes_of_group(axis, axes, ranks, per_node)}});
+    map["dimensions"].push_back({{"name", axis.name},
+                                 {"size", axis.size},
+                                 {"stride", axis.stride},
+                                 {"nodes", nodes_of_group(axis, axes, ranks, per_node)}});
   std::vector<std::int64_t> rank_on(static_cast<std::size_t>(gpus), -1);
   for (std::int64_t rank = 0; rank < ranks.ranks(); ++rank) {
     if (ranks.gpu_of(rank) < gpus) rank_on[static_cast<std::size_t>(ranks.gpu_of(rank))] = rank;

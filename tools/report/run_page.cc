@@ -14,6 +14,7 @@
 #include "tools/report/report.h"
 #include "tools/report/text.h"
 #include "tools/validation.h"
+#include "workloads/step/training_cost.h"
 
 namespace orrery::tools {
 
@@ -280,6 +281,17 @@ ordered_json measured_json(const scenarios::Scenario& scenario, const workloads:
 
 /// `causal_pct`: MFU of a causal kernel's FLOPs.
 /// `peak_type`: whose peak the MFU is of.
+/// Days and dollars of the whole training, behind the step's time.
+void add_training(ordered_json& facts, const workloads::Training& training, std::int64_t gpus, double tokens_per_s) {
+  const workloads::TrainingCost cost = workloads::training_cost(training, gpus, tokens_per_s);
+  if (!(cost.time_s > 0)) return;
+  const std::string days = fmt::format("{} days", number_text(cost.time_s / 86'400));
+  const std::string tokens = si_text(training.tokens, "") + "tokens, without failures";
+  facts.insert(facts.begin() + 1,
+               ordered_json::array(
+                   {"training", cost.usd > 0 ? fmt::format("{}, {} USD", days, count_text(cost.usd)) : days, tokens}));
+}
+
 ordered_json facts_json(bool evaluates, double causal_pct, calibration::DataType peak_type,
                         const workloads::StepReport& report) {
   ordered_json facts = ordered_json::array();
@@ -359,6 +371,7 @@ ordered_json run_page(const sim::Settings& document, const scenarios::Scenario& 
   page["description"] = job.description;
   page["facts"] = facts_json(job.evaluation.every_steps > 0, causal_mfu_pct(job.model, job.batch.global, report),
                              utilisation_type(job.machine.device), report);
+  add_training(page["facts"], job.training, job.machine.gpus, report.rates.tokens_per_s);
   page["measured"] = measured_json(scenario, report);
   page["source"] = scenario.source;
   page["notes"] = scenario.notes;

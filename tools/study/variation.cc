@@ -88,11 +88,13 @@ bool takes_list(const std::string& key) {
   return true;  // below what documents name as they like
 }
 
-/// "2-8" is no number, and no key has names of two numbers.
-void refuse_hyphen_range(const std::string& key, const std::string& text) {
-  const std::size_t hyphen = text.find('-', 1);
-  if (hyphen == std::string::npos) return;
-  const std::string from = text.substr(0, hyphen), to = text.substr(hyphen + 1);
+/// "2-8" and "2..8" are no numbers, and no key has names of two numbers.
+void refuse_other_range(const std::string& key, const std::string& text) {
+  const std::size_t dots = text.find(".."), hyphen = text.find('-', 1);
+  const std::size_t at = dots != std::string::npos ? dots : hyphen;
+  if (at == std::string::npos) return;
+  std::string from = text.substr(0, at), to = text.substr(at + (dots != std::string::npos ? 2 : 1));
+  if (from.size() > to.size() || (from.size() == to.size() && from > to)) std::swap(from, to);  // a reversed one
   const auto digits = [](const std::string& part) {
     return !part.empty() && part.find_first_not_of("0123456789") == std::string::npos;
   };
@@ -109,7 +111,8 @@ void check_key(const std::string& key) {
     if (known.path == key || (star != std::string::npos && key.starts_with(known.path.substr(0, star + 1)))) return;
     paths.push_back(known.path);
   }
-  const std::string nearest = sim::nearest_word(key, paths);
+  const bool plain = key.find('.') == std::string::npos;
+  const std::string nearest = plain ? scenarios::key_near(key) : sim::nearest_word(key, paths);
   refuse(key, nearest.empty() ? "there is no such key; orrery schema lists all of them"
                               : fmt::format("there is no such key; did you mean \"{}\"?", nearest));
 }
@@ -134,7 +137,7 @@ Variation parse_variation(const std::string& text) {
     if (first == std::string::npos)
       refuse(variation.key, "got an empty value, expected null, which means the default, or a value");
     part = part.substr(first, part.find_last_not_of(' ') + 1 - first);
-    refuse_hyphen_range(variation.key, part);
+    refuse_other_range(variation.key, part);
     const auto range = range_of(variation.key, part);
     for (const std::string& value : range ? *range : std::vector<std::string>{part}) variation.texts.push_back(value);
   }

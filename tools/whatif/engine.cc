@@ -22,8 +22,15 @@
 #include "tools/whatif/catalogue.h"
 #include "tools/whatif/drafts.h"
 #include "tools/whatif/layout.h"
+#include "tools/whatif/nearest.h"
 #include "workloads/step/step.h"
 #include "workloads/step/step_cache.h"
+
+#ifndef ORRERY_DATA_MOUNTED
+#include "tools/explain/advice.h"
+#include "tools/explain/advice_text.h"
+#include "tools/explain/newness.h"
+#endif
 
 namespace orrery::tools {
 
@@ -81,6 +88,7 @@ struct WhatIfEngine::State {
   workloads::StepCache cache{kRemembered};
 
   ordered_json run(const json& request);
+  ordered_json step(const Settings& document, const json& request);
   ordered_json remedies(const json& request);
   ordered_json points(const json& request, const Wanted& wanted);
   ordered_json answer(const json& request, const Wanted& wanted);
@@ -88,6 +96,52 @@ struct WhatIfEngine::State {
 
 ordered_json WhatIfEngine::State::run(const json& request) {
   const Settings document = document_of(request);
+  if (request.value("nearest", json(false)) != json(true)) return step(document, request);
+  try {
+    return step(document, request);
+  } catch (const UserError& error) {
+    ordered_json out{{"error", error.what()}};
+    const auto runs = [&](const Settings& changed) -> std::string {
+      try {
+        workloads::StepOptions options;
+        options.cache = &cache;
+        workloads::simulate_step(scenarios::load_scenario(changed).job, options);
+      } catch (const UserError& still) {
+        return still.what();
+      }
+      return {};
+    };
+    if (const auto nearest = nearest_that_runs(document, text_of(request, "changed", ""), error.what(), runs)) {
+      out["nearest"] = {{"set", nearest->sets}, {"keeps", nearest->keeps}, {"follows", nearest->follows}};
+      out["layout"] = layout_json(scenarios::load_scenario(nearest->document));
+    }
+    return out;
+  }
+}
+
+#ifndef ORRERY_DATA_MOUNTED
+/// How sure: the interval of such steps by the published rows that ship, which are read once.
+void add_interval(ordered_json& out, const scenarios::Scenario& scenario, const workloads::StepReport& report) {
+  const auto interval = interval_of_run(scenario, report);
+  if (!interval) return;
+  out["interval"] = interval_json(*interval, sim::to_seconds(report.iteration), features_of(scenario.job, report));
+}
+
+ordered_json advice_on(const Settings& document, const std::string& file) {
+  constexpr std::size_t kShown = 5;
+  AdviceOptions options;
+  options.top = kShown;
+  options.pairs = 0;
+  return advice_json(advise(document, options), file, {});
+}
+#else  // a page without a server has neither the published rows nor threads
+void add_interval(ordered_json&, const scenarios::Scenario&, const workloads::StepReport&) {}
+ordered_json advice_on(const Settings&, const std::string&) {
+  throw UserError("request: advise: is answered by orrery page and orrery advise");
+}
+#endif
+
+ordered_json WhatIfEngine::State::step(const Settings& document, const json& request) {
   const scenarios::Scenario scenario = scenarios::load_scenario(document);
   const bool charts = request.value("charts", json(false)) == json(true);
   workloads::StepOptions options;
@@ -101,7 +155,10 @@ ordered_json WhatIfEngine::State::run(const json& request) {
   out["result"] = report_json(scenario, report);
   out["layout"] = layout_json(scenario);
   out["yaml"] = scenarios::yaml_text(document);
-  if (charts) out["charts"] = pipeline_page(scenario, report);
+  if (charts) {
+    out["charts"] = pipeline_page(scenario, report);
+    add_interval(out, scenario, report);
+  }
   return out;
 }
 
@@ -140,12 +197,14 @@ ordered_json WhatIfEngine::State::answer(const json& request, const Wanted& want
   if (what == "catalogue") return catalogue_json();
   if (what == "run") return run(request);
   if (what == "remedies") return remedies(request);
+  if (what == "advise") return advice_on(document_of(request), text_of(request, "file", "scenario.yaml"));
   if (what == "points") return points(request, wanted);
   if (what == "import") {
     return draft_json(text_of(request, "form", ""), text_of(request, "text", ""),
                       text_of(request, "file", "configuration"));
   }
-  throw UserError(fmt::format("request: do: got \"{}\", expected catalogue, run, remedies, points or import", what));
+  throw UserError(
+      fmt::format("request: do: got \"{}\", expected catalogue, run, remedies, advise, points or import", what));
 }
 
 WhatIfEngine::WhatIfEngine(Names names) : state_(std::make_unique<State>(names)) {}

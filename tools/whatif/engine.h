@@ -28,6 +28,9 @@ class WhatIfEngine {
   ///              step as `orrery run --json` reports it ("result"), the values that the layout resolves to ("layout"),
   ///              the scenario with the sets laid over it ("yaml"), what the timeline is drawn from ("charts");
   ///              Where it does not fit, the search for what would takes longest: "remedies": false leaves it out;
+  ///              "nearest": true and "changed": KEY: what does not load comes back as {"error", "nearest": {"set",
+  ///              "keeps", "follows"}, "layout"} with the nearest that does (nearest.h);
+  ///   advise     {"text", "file", "sets"}: what would make it faster, as `orrery advise --json` (of `orrery page`);
   ///   remedies   {"text", "file", "sets"}: what would fit, {"would_fit": [{"set", "peak_bytes"}]};
   ///   points     {"text", "file", "points": [[sets]]}: a step for each list of sets, in short;
   ///   import     {"form": "hf" | "megatron" | "nemo", "text", "file"}: a scenario as YAML.

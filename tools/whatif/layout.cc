@@ -43,6 +43,7 @@ ordered_json layout_json(const scenarios::Scenario& scenario) {
   out["overlap.parameters"] = job.overlap.parameters;
   out["software"] = job.software.name;
   out["cost.price_per_gpu_hour_usd"] = job.training.price_per_gpu_hour_usd;
+  out["training.tokens"] = job.training.tokens;
   out["parameters"] = workloads::parameter_count(job.model);
   out["microbatches"] = job.microbatches();
   return out;

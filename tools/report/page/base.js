@@ -14,9 +14,11 @@ function section(id, title, caption) {
 }
 
 function table(columns, rows) {
-  const cell = (tag, text, column) => el(tag, {className: column.number ? 'number' : ''}, text);
+  const cell = (tag, text, column) =>
+      el(tag === 'th' && !text ? 'td' : tag, {className: column.number ? 'number' : ''}, text);
+  const label = 'table of ' + columns.map((c) => c.title).filter(Boolean).join(', ');
   return el(
-      'div', {className: 'scroll'},
+      'div', {className: 'scroll', tabIndex: 0, role: 'group', 'aria-label': label},
       el('table', {}, el('thead', {}, el('tr', {}, columns.map((c) => cell('th', c.title, c)))),
          el('tbody', {}, rows.map((row) => el('tr', {}, row.map((text, i) => cell('td', text, columns[i])))))));
 }

@@ -163,7 +163,7 @@ function timeline_section() {
   const range = new Range(0, Math.max(...drawn.map((s) => s.pipeline.span_s)));
   for (const s of drawn) {
     pipeline(place, range, s.pipeline, s.name + (s.oom ? ', which does not fit its memory' : ''));
-    place.append(el('h3', {}, ''));
+    place.append(el('div', {className: 'gap'}));
   }
 }
 

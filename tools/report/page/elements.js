@@ -30,6 +30,9 @@ function el(tag, properties, ...children) {
   return element;
 }
 
+// The sign of a legend, in its colour; the words beside it keep that of text.
+const sign = (glyph, color) => el('span', {style: {color}, 'aria-hidden': 'true'}, glyph);
+
 // ---- numbers ----
 function digits(value, count = 4) {
   if (!Number.isFinite(value)) return String(value);

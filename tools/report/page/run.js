@@ -107,10 +107,10 @@ function timeline_section() {
           'together. Keys: + - 0 and arrows.');
   const range = new Range(0, data.span_s);
   pipeline(place, range);
-  place.append(el('h3', {}, ''));
+  place.append(el('div', {className: 'gap'}));
   memory_over_time(place, range);
   if (data.links.length > 0) {
-    place.append(el('h3', {}, ''));
+    place.append(el('div', {className: 'gap'}));
     link_load(place, range);
   }
 }
@@ -273,13 +273,9 @@ function roofline_section() {
                           }));
   const marks =
       el('div', {className: 'legend'},
-         groups
-             .map(([name, , colour,
-                    shape]) => el('span', {}, {circle: '●', triangle: '▲', rectRot: '◆'}[shape] + ' ' + name))
-             .map((span, i) => {
-               span.style.color = groups[i][2];
-               return span;
-             }),
+         groups.map(
+             ([name, , colour, shape]) =>
+                 el('span', {}, sign({circle: '●', triangle: '▲', rectRot: '◆'}[shape], colour), ' ' + name)),
          peaks.map(
              ([type, peak], i) =>
                  el('span', {}, (i > 0 ? '- - ' : '── ') + type + ' peak ' + digits(peak / 1e12, 3) + ' TFLOP/s')),
@@ -390,7 +386,7 @@ function assumptions_section() {
 
 function scenario_section() {
   const place = section('scenario', 'The scenario', 'Save it as a file and simulate it again: orrery run FILE.');
-  const text = el('pre', {}, data.scenario), said = el('span', {className: 'note'});
+  const text = el('pre', {tabIndex: 0}, data.scenario), said = el('span', {className: 'note'});
   const copy = () => {
     const select = () => {
       getSelection().selectAllChildren(text);
@@ -414,6 +410,7 @@ breakdown_section();
 timeline_section();
 memory_section();
 rank_map_section();
+rank_grid_section();
 traffic_section();
 roofline_section();
 assumptions_section();

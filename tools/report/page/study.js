@@ -26,6 +26,30 @@ function point_text(i) {
       (status(i) > 0 ? '\n' + kStatus[status(i)] : '') + (on_front(i) ? '\non the front' : '');
 }
 
+// ---- the first ----
+// What the study was made for: the fastest points, whole, ahead of everything that compares them.
+function winner_section() {
+  const speed = result('tokens_per_s'), kMost = 5;
+  const order = [...Array(n).keys()].filter((i) => status(i) === 0).sort((a, b) => speed.column[b] - speed.column[a]);
+  if (order.length === 0) return;
+  const first = order.slice(0, kMost);
+  const last = (name) => name.split('.').pop();
+  const short = (name) => keys.filter((key) => last(key.name) === last(name)).length > 1 ? name : last(name);
+  const varied = keys.filter((key) => new Set(first.map((i) => key.choice[i])).size > 1 || key.values.length > 1);
+  const place = section(
+      'winner', 'The fastest',
+      order.length > kMost ? 'The first ' + kMost + ' of ' + grouped(order.length) + ' that could be simulated.' : '');
+  place.append(
+      table(
+          [
+            ...results.map((r) => ({title: r.title, number: true})),
+            ...varied.map((key) => ({title: short(key.name), number: all_numbers(key)}))
+          ],
+          first.map((i) => [...results.map((r) => words(r, i)), ...varied.map((key) => key.values[key.choice[i]])])),
+      el('p', {className: 'caption'}, 'The first again: ',
+         el('code', {}, keys.map((key) => '--set ' + key.name + '=' + key.values[key.choice[first[0]]]).join(' '))));
+}
+
 // ---- scatter ----
 function scatter_section() {
   const place = section(
@@ -52,8 +76,8 @@ function scatter_section() {
   let x = null, y = null, x_range = null, y_range = null, redraw = () => {};
   place.append(
       el('div', {className: 'controls'}, x_label, y_label, data.cost ? '' : el('label', {}, line, 'join the front')),
-      el('div', {className: 'legend'}, el('span', {style: {color: '#4f93d2'}}, '■ simulated'),
-         el('span', {style: {color: '#d55e00'}}, '◆ on the front')));
+      el('div', {className: 'legend'}, el('span', {}, sign('■', '#4f93d2'), ' simulated'),
+         el('span', {}, sign('◆', '#d55e00'), ' on the front')));
   const pick = (r) => {
     let low = Infinity, high = -Infinity;
     for (let i = 0; i < n; ++i) {
@@ -391,6 +415,7 @@ function infeasible_section() {
 begin_page();
 tiles(data.facts);
 shown = Uint32Array.from({length: n}, (_, i) => i);
+winner_section();
 scatter_section();
 parallel_section();
 table_section();

@@ -41,7 +41,7 @@ function grid(place, {columns, count, front = () => false, keep = () => true, so
           'button', {type: 'button', className: c.number ? 'number' : '', title: c.title, onclick: () => order_by(i)},
           c.title));
   const head = el('div', {className: 'head', style: {gridTemplateColumns: widths}}, titles, inputs);
-  const body = el('div', {className: 'body', role: 'table'});
+  const body = el('div', {className: 'body', role: 'table', 'aria-label': columns.map((c) => c.title).join(', ')});
   const box = el('div', {className: 'grid', tabIndex: 0}, head, body);
   const shown = el('span', {className: 'note'});
   place.append(box, el('p', {className: 'caption'}, shown));
@@ -95,7 +95,7 @@ function grid(place, {columns, count, front = () => false, keep = () => true, so
           },
              columns.map((c) => {
                const text = c.text(row);
-               return el('span', {className: c.number ? 'number' : '', title: text.length > 14 ? text : ''}, text);
+               return el('span', {role: 'cell', className: c.number ? 'number' : '', title: text.length > 14 ? text : ''}, text);
              })));
     }
     body.replaceChildren(...lines);

@@ -63,8 +63,8 @@ function sets(points) {  // not fitted: filled; fitted: hollow
         }));
 }
 const marks = () =>
-    el('div', {className: 'legend'}, el('span', {style: {color: '#2f7fc1'}}, '● left out of all fits'),
-       el('span', {style: {color: '#d55e00'}}, '◇ fitted'));
+    el('div', {className: 'legend'}, el('span', {}, sign('●', '#2f7fc1'), ' left out of all fits'),
+       el('span', {}, sign('◇', '#d55e00'), ' fitted'));
 const told = ({raw: {row}}) =>
     [row.id, row.list, row.metric + ': measured ' + digits(row.measured) + ', predicted ' + digits(row.predicted),
      'error ' + percent(row.error) + (row.fitted ? ', fitted' : '')];

@@ -51,7 +51,13 @@ const kControls = [
       {path: 'overlap.parameters', name: 'Overlap parameters', yes: true},
     ]
   ],
-  ['Cost', [{path: 'cost.price_per_gpu_hour_usd', name: 'GPU price', unit: '$/h', values: null}]],
+  [
+    'Cost',
+    [
+      {path: 'cost.price_per_gpu_hour_usd', name: 'GPU price', unit: '$/h', values: null},
+      {path: 'training.tokens', name: 'Tokens to train', values: null},
+    ]
+  ],
 ];
 
 const controls = new Map();  // path -> {row, show, note}
@@ -89,6 +95,8 @@ function switch_control(control, id, change) {
 function number_control(control, id, change) {
   const field = el('input', {type: 'number', id, min: 0, step: control.values ? 1 : 'any', inputMode: 'decimal'});
   const take = () => field.value !== '' && change(field.value);
+  field.addEventListener('input', () => field.dataset.typed = 'yes');  // until it is taken or left
+  for (const end of ['change', 'blur']) field.addEventListener(end, () => delete field.dataset.typed);
   field.addEventListener('change', take);
   if (!control.values) return {parts: [field], input: field, show: (value) => field.value = value};
   const slider = el('input', {type: 'range', min: 0, step: 1, 'aria-label': control.name + ', slider'});
@@ -159,9 +167,7 @@ function show_controls() {
   for (const [path, one] of controls) {
     const {control, row, reset} = one;
     row.hidden = Boolean(control.when && !control.when());
-    if (document.activeElement !== one.input || one.input.type !== 'number') {
-      one.show(value_of(path));
-    }
+    if (!one.input.dataset.typed) one.show(value_of(path));
     reset.hidden = !state.sets.has(path) || state.sets.get(path) === 'null';
     row.classList.toggle('changed', !reset.hidden);
   }

@@ -17,7 +17,23 @@ function show_all() {
   document.getElementById('results').classList.toggle('stale', state.error !== '');
 }
 
+// What only follows from a change is laid over the scenario with it, once; anything else is offered as a button.
+function follow(request, reply, more) {
+  state.nearest = reply.nearest || null;
+  if (reply.nearest && reply.layout && !state.layout) state.layout = reply.layout;
+  if (reply.result && !request.follows) state.followed = [];
+  if (more || !reply.nearest || !reply.nearest.follows || request.follows) return false;
+  state.followed = reply.nearest.set;
+  take_nearest(reply.nearest.set, true);
+  return true;
+}
+function take_nearest(sets, follows = false) {
+  for (const set of sets) lay(...pair_of(set));
+  simulate(follows);
+}
+
 function take_answer(request, {reply, ms}, more) {
+  if (follow(request, reply, more)) return;
   state.ms = ms;
   state.error =
       reply.error || (reply.bug ? 'internal error: ' + reply.bug + ', please report this with the scenario' : '');
@@ -41,8 +57,8 @@ function take_answer(request, {reply, ms}, more) {
   }
 }
 
-function simulate() {
-  latest.ask(request_of(state.sets, {charts: true}));
+function simulate(follows = false) {
+  latest.ask(request_of(state.sets, {charts: true, nearest: true, changed: state.changed, follows}));
   remember();
 }
 
@@ -66,10 +82,12 @@ function change_all(sets) {
   simulate();
 }
 function replace_all(sets) {
+  state.changed = '';
   state.sets = new Map(sets);
   simulate();
 }
 function changed(path, value) {
+  state.changed = path;
   if (value === null) {
     state.sets.delete(path);
     drop_idle_ties();
@@ -94,21 +112,23 @@ async function ask_base() {
   if (state.sets.size === 0) return;  // the step itself says it
   const {reply} = await main_engine.ask(request_of([]));
   if (reply.result) Object.assign(state, {base: reply.layout, base_result: reply.result});
+  if (reply.result && !state.layout) state.layout = reply.layout;  // of a link to what cannot run
 }
 async function open_scenario(sets) {
-  Object.assign(state, {sets: new Map(sets), layout: null, error: ''});
+  Object.assign(state, {sets: new Map(sets), layout: null, error: '', changed: '', nearest: null, followed: []});
   clear_sweep();
   await ask_base();
   simulate();
 }
 async function edit_text(text) {
-  Object.assign(state, {name: '', text});
+  Object.assign(state, {name: '', text, changed: ''});
   place('scenario').value = '';
   await ask_base();
   simulate();
 }
 
 // ---- begin ----
+const kFirst = 'gpt3-6.7b-h100';
 function build_header() {
   const own = el('option', {value: ''}, 'a text of your own');
   place('scenario')
@@ -150,12 +170,13 @@ async function begin() {
   build_controls(changed, () => replace_all([]));
   build_sweep();
   build_editor();
+  build_advice();
   show_variants();
   await open_link(location.hash);
   window.addEventListener('hashchange', () => open_link(location.hash));
 }
 
-// A link, else the first scenario of the list that the README begins with.
+// A link, else a scenario of one stage on 64 GPUs, most of whose changes run.
 async function open_link(hash) {
   let kept = null;
   try {
@@ -168,7 +189,7 @@ async function open_link(hash) {
   if (kept && typeof kept.t === 'string')
     open_text(String(kept.f || 'scenario.yaml'), kept.t, kept.s);
   else
-    open_shipped(kept && shipped(kept.n) ? kept.n : 'eos-gpt3-175b', kept ? kept.s : []);
+    open_shipped(kept && shipped(kept.n) ? kept.n : kFirst, kept ? kept.s : []);
   if (state.pins.length > 0) simulate_pins(main_engine);
 }
 

@@ -47,13 +47,26 @@ function figure(name, value, note, change) {
       el('dd', {}, el('div', {className: 'value'}, value), el('div', {className: 'note'}, note, beside)));
 }
 
+// The whole training, by the tokens that it is to see; machines that never fail.
+function training_figure(result, layout, versus) {
+  const days = result.time_to_train_s / 86400;
+  const note = (result.cost_usd > 0 ? dollars(result.cost_usd) + ', ' : '') +
+      si(Number(layout['training.tokens']), '', 3).trim() + ' tokens, without failures';
+  return figure('Training', digits(days, 3) + ' days', note, versus((r) => r.time_to_train_s, false));
+}
+
 function show_figures(result, layout) {
   const before = reference(), step = result.iteration_time_s;
   const versus = (pick, more) => before && before !== result ? change_text(pick(result), pick(before), more) : null;
   const exposed = 1 - (result.breakdown_s.compute + result.breakdown_s.optimizer) / step;
   const cost = cost_of(result, layout), memory = result.memory;
+  const sure = state.answer.interval;
   const figures = [
-    figure('Step time', seconds(step), 'of one training step', versus((r) => r.iteration_time_s, false)),
+    figure(
+        'Step time', seconds(step),
+        sure ? sure.iteration_time_68_s.map((s) => seconds(s, 3)).join(' to ') + ', two in three' :
+               'of one training step',
+        versus((r) => r.iteration_time_s, false)),
     figure(
         'Tokens per second', si(result.tokens_per_s, '').trim(), digits(result.tokens_per_s_per_gpu) + ' per GPU',
         versus((r) => r.tokens_per_s, true)),
@@ -71,6 +84,7 @@ function show_figures(result, layout) {
         'Cost of a step', cost === null ? '–' : dollars(cost),
         cost === null ? 'give a price of a GPU' : dollars(result.usd_per_million_tokens) + ' per million tokens', null),
   ];
+  if (result.time_to_train_s > 0) figures.push(training_figure(result, layout, versus));
   place('tiles').replaceChildren(...figures);
 }
 
@@ -253,7 +267,7 @@ function show_timeline() {
 function add_remedies(banner, would_fit) {
   if (would_fit.length > 0) banner.append('It would fit with ');
   for (const {set, peak_bytes} of would_fit) {
-    const sets = set.map((one) => [one.slice(0, one.indexOf('=')), one.slice(one.indexOf('=') + 1)]);
+    const sets = set.map(pair_of);
     const title = 'takes ' + bytes(peak_bytes, 3) + ' per GPU';
     banner.append(el('button', {type: 'button', title, onclick: () => change_all(sets)}, set.join(' ')), ' ');
   }
@@ -268,7 +282,24 @@ async function find_remedies(answer, request) {
   show_banner();
 }
 
+// The nearest that runs, behind a button; where the change itself cannot stay, with what it becomes.
+function add_nearest(banner) {
+  if (!state.nearest) return;
+  const sets = state.nearest.set;
+  banner.append(state.nearest.keeps ? '. It would run with ' : '. The nearest that runs: ');
+  banner.append(el(
+      'button', {type: 'button', id: 'nearest', className: 'primary', onclick: () => take_nearest(sets)},
+      sets.map((set) => set.replace('=null', ' left open').replace('=', ' ')).join(', ')));
+}
+
+function show_followed() {
+  const told = state.followed.map((set) => set.replace('=null', ' is left open').replace('=', ' is '));
+  place('followed').hidden = told.length === 0 || state.error !== '';
+  place('followed').textContent = 'So that it runs, ' + told.join(', ') + '.';
+}
+
 function show_banner() {
+  show_followed();
   const banner = place('banner'), result = state.answer && state.answer.result;
   banner.hidden = true;
   banner.replaceChildren();
@@ -276,6 +307,7 @@ function show_banner() {
     banner.className = 'banner bad';
     const line = /:(\d+):(\d+): /.exec(state.error);
     banner.append(el('strong', {}, 'This cannot run. '), state.error);
+    add_nearest(banner);
     if (line) banner.append(' ', el('button', {type: 'button', onclick: () => go_to_line(Number(line[1]))}, 'Show it'));
     banner.hidden = false;
   } else if (result && !result.memory.fits) {
@@ -320,6 +352,7 @@ function show_results() {
   show_breakdown();
   show_memory();
   show_timeline();
+  clear_advice();
   place('assumptions').replaceChildren(...result.assumptions.map((text) => el('li', {}, text)));
   speak();
 }

@@ -15,6 +15,9 @@ const state = {
   layout: null,     // what text and changes resolve to, of the last step
   answer: null,     // of the last step
   error: '',        // of the last request, where it had one
+  changed: '',      // the key that a control changed last
+  nearest: null,    // of the last request, where it cannot run: {set, keeps, follows}
+  followed: [],     // what was laid over the scenario beside the last change, so that it runs
   pins: [],         // {name, sets: [[path, value]], result}
   ms: 0,
 };
@@ -22,6 +25,9 @@ const state = {
 const shipped = (name) => state.catalogue.scenarios.find((scenario) => scenario.name === name);
 const key_of = (path) => state.catalogue.keys.find((key) => key.path === path);
 const set_texts = (sets) => [...sets].map(([path, value]) => path + '=' + value);
+
+// "path=value" as the page lays it over the scenario.
+const pair_of = (set) => [set.slice(0, set.indexOf('=')), set.slice(set.indexOf('=') + 1)];
 
 function request_of(sets, more = {}) {
   return {do: 'run', text: state.text, file: state.file, sets: set_texts(sets), remedies: false, ...more};
