@@ -37,17 +37,17 @@ ExportedLlama llama3_8b() {
   return llama;
 }
 
-Job job_of_graph(const std::string& json, const std::vector<std::string>& cuts = {},
+Job job_of_graph(const std::string& text, const std::vector<std::string>& cuts = {},
                  const std::vector<std::string>& sets = {}) {
   const Folder folder;
-  tools::Draft draft = tools::import_graph(folder.write("graph.json", json), cuts);
+  tools::Draft draft = tools::import_graph(folder.write("graph.json", text), cuts);
   for (const std::string& set : sets) draft.apply(set);
   return scenarios::load_scenario(scenarios::parse_yaml(draft.yaml(), "imported.yaml")).job;
 }
 
-std::string graph_refusal(const std::string& json, const std::vector<std::string>& cuts = {}) {
+std::string graph_refusal(const std::string& text, const std::vector<std::string>& cuts = {}) {
   try {
-    job_of_graph(json, cuts);
+    job_of_graph(text, cuts);
   } catch (const sim::UserError& error) {
     return error.what();
   }
@@ -96,20 +96,20 @@ TEST_CASE("parts that no family has run by their operators, cut as their weights
   llama.layers = 4;
   llama.low_rank = 512;
   llama.convolved = 2;
-  const std::string json = llama.json();
+  const std::string graph = llama.json();
   const double h = 4096, f = 14336, r = 512;
   const double attention = 2 * h * h + 2 * h * 1024 + h, mlp = 2 * h * f + h * r + r * f + h,
                convolution = 3 * h * h + h * 3 + h * h + h;
   for (const char* layout : {"parallelism={tensor: 1}", "parallelism={tensor: 2, sequence_parallel: true}",
                              "parallelism={tensor: 4, pipeline: 2, sequence_parallel: true}"}) {
     INFO(layout);
-    const Job job = job_of_graph(json, {}, {layout, "batch.global=8", "model.seq=2048"});
+    const Job job = job_of_graph(graph, {}, {layout, "batch.global=8", "model.seq=2048"});
     CHECK(workloads::parameter_count(job.model) ==
           Approx(2 * h * 128256 + 4 * (attention + mlp) + 2 * convolution).epsilon(1e-12));
     CHECK(job.model.pattern.kinds.size() == 2);
     CHECK(tests::contradiction(workloads::simulate_step(job)) == "");
   }
-  const Model model = job_of_graph(json).model;
+  const Model model = job_of_graph(graph).model;
   const double met = 4 * (attention + mlp - 2 * h) + 2 * 4 * h * h + h * 128256;
   const double scores = 4 * 4 * h * 8192 * 8192;
   CHECK(workloads::model_flops(model, 1) == Approx(3 * (2 * met * 8192 + scores)).epsilon(1e-12));
@@ -172,8 +172,8 @@ TEST_CASE("a rule makes operators of a known part, about as fast") {
 TEST_CASE("what is no graph of a model gets one line") {
   const std::string good = ExportedLlama().json();
   CHECK(graph_refusal(good) == "");
-  const auto refused = [](const std::string& json, const char* with) {
-    const std::string message = graph_refusal(json);
+  const auto refused = [](const std::string& graph, const char* with) {
+    const std::string message = graph_refusal(graph);
     INFO(message);
     CHECK(message.find(with) != std::string::npos);
     CHECK(message.find('\n') == std::string::npos);
