@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <utility>
 
 #include "scenarios/scenario.h"
 #include "tools/study/table_file.h"
@@ -181,19 +182,15 @@ void set_limits(const LaunchedRow& r, LaunchedApart& apart) {
 
 }  // namespace
 
-LaunchedApart launched_apart(const LaunchedRow& row, LaunchedApart by_columns) {
-  LaunchedApart apart = by_columns;
+LaunchedApart launched_apart(const LaunchedRow& row, LaunchedApart apart) {
   // Its workers with data-parallel attention spread experts over all of their GPUs (--ep-size), which columns of 2025
   // lack.
   for (WorkersOf* role : {&apart.prefill, &apart.decode})
     if (row.engine == "sglang" && role->attention_data > 1 && role->expert == 1) role->expert = role->gpus();
   // Recipes kimik2.5-fp4-gb200-dynamo-vllm/disagg-gb200-1p1d-dep4-dep16 and -1p4d-dep4-tep4.
   if (row.engine == "vllm" && row.model == "Kimi-K2.5" && row.device == "gb200") {
-    for (WorkersOf* role : {&apart.prefill, apart.decode.tensor == 16 ? &apart.decode : nullptr}) {
-      if (role == nullptr) continue;
-      role->attention_data *= role->tensor;
-      role->tensor = 1;
-    }
+    std::swap(apart.prefill.tensor, apart.prefill.attention_data);
+    if (apart.decode.tensor == 16) std::swap(apart.decode.tensor, apart.decode.attention_data);
   }
   set_limits(row, apart);
   return apart;

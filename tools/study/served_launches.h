@@ -38,6 +38,7 @@ struct LaunchedApart {
 /// What the launch set beside the columns or otherwise than they say: limits of TensorRT-LLM's workers are those that
 /// SemiAnalysisAI/InferenceX's configs/nvidia-master.yaml names (scenarios/published/served_pools.csv, of all versions
 /// between November 2025 and May 2026).
-LaunchedApart launched_apart(const LaunchedRow& row, LaunchedApart by_columns);
+/// `apart`: by the columns.
+LaunchedApart launched_apart(const LaunchedRow& row, LaunchedApart apart);
 
 }  // namespace orrery::tools

@@ -218,23 +218,4 @@ double cache_bytes_per_token(const ServedPass& pass) {
   return of_stage(pass, served_cache) + draft;
 }
 
-double product_flops(const ServedPass& pass, Rows rows) {
-  double sum = 0;
-  const auto of = [&](const ServedOp& op) {
-    if (const auto* p = std::get_if<ProductOp>(&op); p != nullptr && p->rows == rows) return 2 * p->n * p->k;
-    if (rows == Rows::sampled) return 0.0;
-    if (const auto* e = std::get_if<ExpertsOp>(&op)) {
-      const calibration::ServedMixture& m = e->mixture;
-      return 2 * m.top_k * e->groups / m.ranks * (m.gated ? 3 : 2) * m.hidden * m.ffn;
-    }
-    if (const auto* l = std::get_if<LatentOp>(&op)) return 2 * l->weights / calibration::weight_bytes(l->block.type);
-    return 0.0;
-  };
-  for (const ServedStack& stack : pass.stacks) {
-    for (const ServedOp& op : stack.ops) sum += static_cast<double>(stack.layers) * of(op);
-  }
-  for (const ServedOp& op : pass.ends) sum += of(op);
-  return sum;
-}
-
 }  // namespace orrery::workloads

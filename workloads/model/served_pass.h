@@ -107,7 +107,5 @@ ServedPass served_pass(const Model& model, const ServedLayout& layout, const Ser
 double weight_bytes(const ServedPass& pass);
 /// Bytes that a token leaves in the cache of a rank of the stage with most layers.
 double cache_bytes_per_token(const ServedPass& pass);
-/// FLOPs of a token on a rank, products alone, and those of a sampled one.
-double product_flops(const ServedPass& pass, Rows rows);
 
 }  // namespace orrery::workloads

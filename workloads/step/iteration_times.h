@@ -71,7 +71,7 @@ class IterationTimes : public serving::StepTimes {
  private:
   using Part = PartOfIteration;
   using Use = PartOfIteration::Use;
-  static constexpr double kAll = 1e9;
+  static constexpr double kAll = 1e9;  // more attention groups than a replica has
   /// Rows of an attention group in a pass of layers, whether they run as a captured graph, and how many groups have as
   /// many (at most all there are; the rest has none).
   struct PassRows {
