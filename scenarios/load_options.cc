@@ -213,6 +213,30 @@ void say_early_stop(Job& job) {
                   job.software.name));
 }
 
+/// Frozen experts are whole on the ranks of their groups, and so are adapters beside them.
+void check_adapters_of_mixture(const Settings& section, Job& job) {
+  if (!job.model.experts.any()) return;
+  const workloads::Adapters& adapters = job.method.adapters;
+  const workloads::Parallelism& layout = job.parallelism;
+  if (job.model.experts.mtp_layers > 0)
+    section.fail("got adapters of a model with layers that predict further tokens, expected model.mtp_layers: 0");
+  if (layout.sharding == workloads::Sharding::parameters)
+    section.fail(
+        "got adapters of a mixture of experts with parallelism.sharding: parameters, expected none, optimizer or "
+        "gradients");
+  if (!job.model.pattern.any() && !adapters.on_mlp && job.model.attention.latent.any())
+    section.fail("got adapters beside attention, which is latent and has none, expected modules: all");
+  if (!adapters.on_mlp) return;
+  if (layout.expert_tensor > 1)
+    section.fail(
+        fmt::format("got adapters beside experts that {} ranks share out (parallelism.expert_tensor), expected 1, or "
+                    "modules: attention",
+                    layout.expert_tensor));
+  job.assumptions.emplace_back(
+      "finetune: all experts of a rank share an adapter, which the ranks of an expert group keep alike, as "
+      "Megatron-Bridge does (share_expert_adapters).");
+}
+
 /// Fine-tuning by low-rank adapters beside frozen weights.
 void load_finetune(const Settings& document, Job& job) {
   const Settings* section = given(&document, "finetune");
@@ -237,11 +261,9 @@ void load_finetune(const Settings& document, Job& job) {
     job.assumptions.emplace_back(
         "finetune: adapters stand beside the products of attention, and with modules: all of MLPs; mixers with a state "
         "and latent attention have none.");
-  const std::string refused = job.model.experts.any()    ? "a mixture of experts"
-                              : job.model.parallel_block ? "a model with parallel_block"
-                                                         : "";
-  if (!refused.empty())
-    section->fail(fmt::format("got {}, expected a dense model whose attention and MLP follow each other", refused));
+  check_adapters_of_mixture(*section, job);
+  if (job.model.parallel_block)
+    section->fail("got a model with parallel_block, expected one whose attention and MLP follow each other");
   if (kind == "qlora" && quantised)
     section->find("kind")->fail(
         fmt::format("got qlora with products in {}, expected bf16 or fp16, which 4 bits are made into",

@@ -479,12 +479,8 @@ void load_pattern(const Settings& section, Job& job) {
 namespace {
 
 /// Adapters stand beside attention of the usual kind and MLPs, as in a dense model.
-void check_adapters(const Settings& document, const Model& model, const workloads::Parallelism& layout,
-                    const workloads::Adapters& adapters) {
+void check_adapters(const Settings& document, const Model& model, const workloads::Adapters& adapters) {
   if (!adapters.any()) return;
-  if (layout.tensor > 1)
-    fail_at(document, "parallelism.tensor",
-            fmt::format("got {} with adapters beside model.blocks, expected 1", layout.tensor));
   if (model.experts.mtp_layers > 0)
     document.at("finetune")
         .fail(
@@ -538,7 +534,7 @@ void check_pattern(const Settings& document, const Model& model, const workloads
                    const workloads::Method& method) {
   if (!model.pattern.any()) return;
   check_operators(document, model, layout, method);
-  check_adapters(document, model, layout, method.adapters);
+  check_adapters(document, model, method.adapters);
   const Model::Block* attends = nullptr;
   for (const Model::Block& block : model.pattern.kinds) {
     check_divided(document, block, layout);

@@ -22,6 +22,19 @@ std::vector<std::string> lora(std::vector<std::string> more = {}) {
   return more;
 }
 
+/// A small mixture, of 8 experts a layer, two for each token, the first layer dense, in the same layout.
+std::vector<std::string> mixture(std::vector<std::string> more = {}) {
+  const std::vector<std::string> base{
+      "model={kind: moe, layers: 8, hidden: 2048, heads: 16, kv_heads: 4, ffn_hidden: 4096, vocab: 51200, seq: 1024, "
+      "gated_mlp: true, tied_embeddings: false, positions: rotary, norm: rms_norm, biases: none, experts: 8, top_k: 2, "
+      "expert_ffn_hidden: 1024, dense_layers: 1, shared_experts: 1}",
+      "parallelism={tensor: 2, pipeline: 2, data: 4, expert: 4, expert_tensor: 1, sequence_parallel: true, sharding: "
+      "optimizer}",
+      "finetune={kind: lora, rank: 16, modules: all}"};
+  more.insert(more.begin(), base.begin(), base.end());
+  return more;
+}
+
 }  // namespace
 
 TEST_CASE("adapters have the parameters of their two factors, by the layers and by the formula") {
@@ -166,7 +179,11 @@ TEST_CASE("the two counts of traffic agree, and a folded run equals one of every
         lora({"parallelism={tensor: 4, pipeline: 2, context: 2, sequence_parallel: true, sharding: optimizer}"}),
         std::vector<std::string>{"finetune={kind: lora, rank: 2, modules: all, dropout: 0.1}",
                                  "parallelism={tensor: 4, pipeline: 1, sharding: gradients}"},
-        lora({"parallelism.schedule=zb_h1"})}) {
+        lora({"parallelism.schedule=zb_h1"}), mixture(), mixture({"finetune.modules=attention"}),
+        mixture({"recompute=full"}), mixture({"experts.dispatcher=deepep", "recompute={kind: full, layers: 1}"}),
+        mixture({"recompute={kind: selective, modules: [moe]}"}),
+        mixture({"recompute={kind: selective, modules: [core_attn, qkv, mlp]}"}),
+        mixture({"parallelism={tensor: 1, pipeline: 4, data: 4, expert: 2, sharding: gradients}"})}) {
     const Job job = small_job(sets);
     StepOptions options;
     options.full = true;
@@ -185,7 +202,37 @@ TEST_CASE("an adapted step is faster than a whole one and no faster than its for
   CHECK(adapted > 0.5 * whole);
 }
 
+TEST_CASE("adapters of a mixture stand beside attention and MLPs, and all experts of a rank share theirs") {
+  const Job job = small_job(mixture());
+  const Network network = network_of(job);
+  double held = 0;
+  for (std::int64_t i = 0; i < network.size(); ++i) held += trained_parameters(network.layer(i));
+  CHECK(held == Approx(adapter_parameters(job.model, job.method.adapters, job.parallelism.tensor)));
+  // Rank 16, tensor 2: of attention 8 h + 16 (h + 2 h / 4) / 2 ahead of it and 16 (h / 2 + h) behind, of an MLP of f
+  // inside, cut in two, 8 h + 16 (2 f / 2) and 16 (f / 2 + h); of experts, whole on each rank, 16 (h + 2 f + f + h).
+  const double h = 2048, dense = 4096, expert = 1024;
+  const auto mlp = [&](double f) { return 8 * h + 16 * f + 16 * (f / 2 + h); };
+  const double attention = 8 * h + 16 * 1.5 * h / 2 + 16 * (h / 2 + h);
+  CHECK(held == Approx(8 * attention + mlp(dense) + 7 * (mlp(expert) + 16 * (2 * h + 3 * expert))));
+  // Frozen experts have neither gradient nor state.
+  const Job whole = small_job(mixture({"finetune={kind: full}"}));
+  const auto held_of = [](const Job& j) { return stage_memory(j, split_layers(j)).front(); };
+  CHECK(held_of(job).gradients < held_of(whole).gradients / 50);
+  CHECK(simulate_step(job).iteration < simulate_step(whole).iteration);
+  const StepReport report = simulate_step(job);
+  double kept_alike = 0;
+  for (const TrafficRow& row : report.traffic) {
+    if (row.what == "expert adapter gradients, backward") kept_alike += row.simulated_bytes;
+  }
+  // Two weights of 16 (h + 2 f) and 16 (f + h) elements in 16 bit, 3/4 of which each of 4 ranks sends twice; 16 GPUs
+  // in groups of 4, 7 layers over 2 stages, 8 micro-batches.
+  CHECK(kept_alike == Approx(8 * 7 * 2 * 4 * 2 * 0.75 * 2 * 16 * (2 * h + 3 * expert)));
+}
+
 TEST_CASE("adapters are refused where nothing says how they lie") {
+  CHECK_THROWS_WITH(small_job(mixture({"parallelism.sharding=parameters"})), ContainsSubstring("sharding: parameters"));
+  CHECK_THROWS_WITH(small_job(mixture({"parallelism.expert=2", "parallelism.expert_tensor=2"})),
+                    ContainsSubstring("expert_tensor"));
   CHECK_THROWS_WITH(small_job(lora({"model.parallel_block=true"})), ContainsSubstring("finetune"));
   CHECK_THROWS_WITH(small_job({"finetune={kind: lora}"}), ContainsSubstring("finetune"));
   CHECK_THROWS_WITH(small_job({"finetune={kind: lora, rank: 0}"}), ContainsSubstring("rank"));

@@ -17,7 +17,10 @@ using Part = LinearOp::Part;
 
 using sim::real;
 
-bool column_parallel(Part part) { return part == Part::attention_in || part == Part::mlp_in; }
+bool column_parallel(Part part) {
+  return part == Part::attention_in || part == Part::mlp_in || part == Part::shared_in || part == Part::expert_in;
+}
+bool of_experts(Part part) { return part == Part::expert_in || part == Part::expert_out; }
 
 /// The adapter beside one linear layer. Its input and its output are those of the layer's products together.
 class AdapterWriter {
@@ -29,6 +32,9 @@ class AdapterWriter {
         part_(beside.part),
         column_(column_parallel(beside.part)),
         half_(beside.part == Part::attention_in || beside.part == Part::attention_out ? kAttention : kFeedForward),
+        routed_(of_experts(beside.part)),
+        cut_over_(routed_ ? 1 : z_.tensor),
+        tokens_(beside.products.front().tokens),
         in_(beside.products.front().in) {
     for (const MatMul& product : beside.products) out_ += product.out;
   }
@@ -36,14 +42,15 @@ class AdapterWriter {
   /// What follows the frozen products; forward and backward entries as in layer.h.
   std::vector<LayerOp> ops() const {
     std::vector<LayerOp> ops;
-    const double e = w_.element(), in = real(z_.tokens) * real(in_), out = outputs();
+    const double e = w_.element(), in = real(tokens_) * real(in_), out = outputs();
     ops.push_back(stream("add input gradients", Streaming::accumulate, in, 3 * e, Direction::backward));
     if (adapters_.dropout) {
       ops.push_back(stream("adapter dropout backward", Streaming::dropout, in, 2 * e + 1, Direction::backward));
       ops.push_back(stream("adapter dropout", Streaming::dropout, in, 2 * e + 1, Direction::forward));
     }
-    ops.push_back(linear("adapter down", rows_of_down(), in_, z_.tokens));
-    if (z_.tensor > 1) ops.push_back(exchange());
+    add_shared_gradients(ops);
+    ops.push_back(linear("adapter down", rows_of_down(), in_, tokens_));
+    if (cut_over_ > 1) ops.push_back(exchange());
     ops.push_back(linear("adapter up", out_, adapters_.rank, tokens_of_up()));
     ops.push_back(stream("scale adapter gradient", Streaming::accumulate, out, 2 * e, Direction::backward));
     ops.push_back(stream("scale adapter", Streaming::accumulate, out, 2 * e, Direction::forward));
@@ -53,7 +60,7 @@ class AdapterWriter {
 
   /// Without dropout the input of the adapter beside the projection is what attention keeps of its output anyway.
   void keep(Layer& layer) const {
-    const double e = w_.element(), input = real(z_.tokens) * real(in_);
+    const double e = w_.element(), input = real(tokens_) * real(in_);
     const bool kept_already = part_ == Part::attention_out && !adapters_.dropout;
     if (!kept_already) layer.kept.push_back({"adapter input", input, adapters_.dropout ? e + 1 : e, half_});
     layer.kept.push_back({"adapter's inside", real(tokens_of_up()) * real(adapters_.rank), e, half_});
@@ -67,13 +74,32 @@ class AdapterWriter {
  private:
   /// A's rows are cut over the tensor group beside a column-parallel product, if there are as many.
   std::int64_t rows_of_down() const {
-    return column_ ? std::max<std::int64_t>(1, adapters_.rank / z_.tensor) : adapters_.rank;
+    return column_ ? std::max<std::int64_t>(1, adapters_.rank / cut_over_) : adapters_.rank;
   }
-  std::int64_t tokens_of_up() const { return !column_ && z_.sequence_parallel ? z_.tokens / z_.tensor : z_.tokens; }
+  std::int64_t tokens_of_up() const {
+    return !column_ && !routed_ && z_.sequence_parallel ? tokens_ / cut_over_ : tokens_;
+  }
   double outputs() const { return real(tokens_of_up()) * real(out_); }
 
-  static StreamingOp stream(const char* name, Streaming kernel, double elements, double bytes, Direction direction) {
-    return {name, kernel, elements, bytes, direction};
+  StreamingOp stream(const char* name, Streaming kernel, double elements, double bytes, Direction direction) const {
+    return {name, kernel, elements, bytes, direction, routed_};
+  }
+  /// Ranks that share experts out keep the same adapter: behind every backward pass they add its gradients up, weight
+  /// by weight (NVIDIA-NeMo/Megatron-Bridge, src/megatron/bridge/peft/utils.py, _allreduce_shared_expert_grad).
+  void add_shared_gradients(std::vector<LayerOp>& ops) const {
+    if (!routed_ || w_.split().expert == 1) return;
+    for (const double elements : {real(out_), real(in_)}) {
+      CommOp op{CommGroup::expert,
+                Exchange::copy,
+                elements * real(adapters_.rank),
+                w_.element(),
+                "",
+                "expert adapter gradients, backward",
+                CommOverlap::none,
+                CommOverlap::none};
+      op.in = CommOp::In::backward;
+      ops.push_back(op);
+    }
   }
   /// Adapters compute in the type of the activations.
   LinearOp linear(const char* name, std::int64_t out, std::int64_t in, std::int64_t tokens) const {
@@ -87,7 +113,7 @@ class AdapterWriter {
     const Exchange what = column_ ? Exchange::all_gather : w_.reduces();
     return CommOp{CommGroup::tensor,
                   what,
-                  real(z_.tokens) * real(adapters_.rank),
+                  real(tokens_) * real(adapters_.rank),
                   w_.element(),
                   "adapters, forward",
                   "adapter gradients, backward",
@@ -101,6 +127,9 @@ class AdapterWriter {
   Part part_;
   bool column_;
   std::int32_t half_;
+  bool routed_;            // beside experts: one adapter for all of a rank, and so for all of its tokens
+  std::int64_t cut_over_;  // ranks that share its insides out
+  std::int64_t tokens_;
   std::int64_t in_, out_ = 0;
 };
 
@@ -111,6 +140,10 @@ bool adapted(const LinearOp& op, const Adapters& adapters) {
       return true;
     case Part::mlp_in:
     case Part::mlp_out:
+    case Part::shared_in:
+    case Part::shared_out:
+    case Part::expert_in:
+    case Part::expert_out:
       return adapters.on_mlp;
     case Part::other:
       return false;
@@ -205,34 +238,44 @@ FrozenBytes frozen_bytes(const Adapters& adapters, const Precision& precision) {
 }
 
 namespace {
-/// Beside attention, and beside the MLP, of one layer.
-struct OfLayer {
-  double attention, mlp;
-};
-OfLayer parameters_beside(const Model& model, const Adapters& adapters, std::int64_t tensor) {
-  const double t = real(tensor), r = real(adapters.rank), h = real(model.hidden), f = real(model.mlp.hidden);
+/// Beside attention of the usual kind, of one layer.
+double beside_attention(const Model& model, const Adapters& adapters, std::int64_t tensor) {
+  if (model.attention.latent.any() || model.attention.sparse.compressed()) return 0;
+  const double t = real(tensor), r = real(adapters.rank), h = real(model.hidden);
   const double q = real(model.attention_width()), out = real(model.output_width());
   const double kv = real(std::max(model.kv_made(), tensor * (model.head_dim() + model.value_dim())));
   const double rows = std::max(1.0, static_cast<double>(adapters.rank / tensor));
   const double made =
       q + (model.attention.output_gate ? out : 0) + (model.attention.key_is_value ? real(model.kv_made()) : kv);
-  const double attention = rows * h + r * made / t + r * (out / t + h);
-  const double mlp = rows * h + r * (model.mlp.gated ? 2 : 1) * f / t + r * (f / t + h);
-  return {attention, adapters.on_mlp ? mlp : 0};
+  return rows * h + r * made / t + r * (out / t + h);
+}
+
+/// Beside an MLP of so many elements inside, whose tensor group has `t` ranks.
+double beside_mlp(const Adapters& adapters, double width, double inside, bool gated, std::int64_t tensor) {
+  const double t = real(tensor), r = real(adapters.rank);
+  const double rows = std::max(1.0, static_cast<double>(adapters.rank / tensor));
+  return rows * width + r * (gated ? 2 : 1) * inside / t + r * (inside / t + width);
 }
 }  // namespace
 
 double adapter_parameters(const Model& model, const Adapters& adapters, std::int64_t tensor) {
-  if (!model.pattern.any()) {
-    const OfLayer each = parameters_beside(model, adapters, tensor);
-    return real(model.layers) * (each.attention + each.mlp);
-  }
+  using Channel = Model::Block::Channel;
+  const Experts& experts = model.experts;
   double sum = 0;
   for (std::int64_t layer = 0; layer < model.layers; ++layer) {
-    const Model::Block& block = model.pattern.at(layer);
-    const OfLayer each = parameters_beside(as_seen_by(model, block), adapters, tensor);
-    const bool usual = block.attends && !block.attention.latent.any() && !block.attention.sparse.compressed();
-    sum += (usual ? each.attention : 0) + (block.channel == Model::Block::Channel::mlp ? each.mlp : 0);
+    const bool pattern = model.pattern.any();
+    const Model own = pattern ? as_seen_by(model, model.pattern.at(layer)) : model;
+    const bool attends = !pattern || model.pattern.at(layer).attends;
+    const Channel dense_or_not = experts.in_layer(layer) ? Channel::experts : Channel::mlp;
+    const Channel channel = pattern ? model.pattern.at(layer).channel : dense_or_not;
+    if (attends) sum += beside_attention(own, adapters, tensor);
+    if (!adapters.on_mlp) continue;
+    if (channel == Channel::mlp)
+      sum += beside_mlp(adapters, real(model.hidden), real(own.mlp.hidden), own.mlp.gated, tensor);
+    if (channel != Channel::experts) continue;
+    sum += beside_mlp(adapters, real(experts.width(model.hidden)), real(experts.ffn_hidden), own.mlp.gated, 1);
+    if (experts.shared > 0)
+      sum += beside_mlp(adapters, real(model.hidden), real(experts.shared_width()), own.mlp.gated, tensor);
   }
   return sum;
 }

@@ -7,8 +7,10 @@
 namespace orrery::workloads {
 
 /// Freezes a network and puts adapters beside its products: those of attention, and where `adapters.on_mlp` those of
-/// dense MLPs. Frozen products have no weight gradient and need no saved input; embedding and norms have no gradient of
-/// their own either, though a norm's backward kernel makes one all the same.
+/// MLPs, of shared experts and of routed ones; all routed experts of a rank share one, as in Megatron-Bridge
+/// (src/megatron/bridge/peft/lora.py, share_expert_adapters). Latent attention has none. Frozen products have no weight
+/// gradient and need no saved input; embedding and norms have no gradient of their own either, though a norm's backward
+/// kernel makes one all the same.
 ///
 /// Split over the tensor group as NeMo does (nemo/collections/llm/peft and
 /// nemo/collections/nlp/modules/common/megatron/adapters/parallel_adapters.py): beside a column-parallel product A is

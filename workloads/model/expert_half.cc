@@ -391,8 +391,9 @@ void ExpertHalf::scaled_bias() {
 
 void ExpertHalf::experts() {
   const double inside = real(x_.routed) * real(x_.ffn);
-  const auto linear = [&](MatMul product) {
+  const auto linear = [&](MatMul product, LinearOp::Part part) {
     LinearOp op;
+    op.part = part;
     op.products = {std::move(product)};
     w_.add(std::move(op));
   };
@@ -401,7 +402,7 @@ void ExpertHalf::experts() {
   w_.add(HostOp{real(x_.copies), !style_.pads_to_capacity && !style_.paged_stash});
   pad("pad expert inputs", "unpad expert input gradients");
   w_.cast_apart(of_hidden(real(x_.routed)), "cast expert input", Direction::forward);
-  linear(of_experts("expert up", x_.ffn * gates(), moved()));
+  linear(of_experts("expert up", x_.ffn * gates(), moved()), LinearOp::Part::expert_in);
   if (one_module) {
     activation_in_products(inside);
   } else {
@@ -414,7 +415,7 @@ void ExpertHalf::experts() {
     w_.cast_apart(inside, "cast activation", Direction::forward);
     if (again) w_.add(Recomputed{false});
   }
-  linear(of_experts("expert down", moved(), x_.ffn));
+  linear(of_experts("expert down", moved(), x_.ffn), LinearOp::Part::expert_out);
   scaled_bias();
   w_.cast_apart(of_hidden(real(x_.routed)), "cast gradient", Direction::backward);
   pad("unpad expert outputs", "pad expert output gradients");
@@ -426,7 +427,7 @@ void ExpertHalf::experts() {
 void ExpertHalf::shared_up() {
   if (!shares()) return;
   const double inside = z_.of_token(shared_width_);
-  w_.column({w_.product("shared up", shared_width_ * gates(), m_.hidden)}, w_.enter());
+  w_.column({w_.product("shared up", shared_width_ * gates(), m_.hidden)}, w_.enter(), LinearOp::Part::shared_in);
   w_.cast_gradient(inside * real(gates()));
   const bool again = w_.computation().again(&RecomputedParts::every_second_product) &&
                      !w_.computation().again(&RecomputedParts::experts);
@@ -438,7 +439,7 @@ void ExpertHalf::shared_up() {
 
 void ExpertHalf::shared_down() {
   if (!shares()) return;
-  w_.row("shared down", shared_width_);
+  w_.row("shared down", shared_width_, LinearOp::Part::shared_out);
   w_.leave();
 }
 

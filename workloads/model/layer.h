@@ -98,7 +98,17 @@ struct LinearOp {
   std::vector<MatMul> products;
   std::optional<InputExchange> input = {};
   bool reduces_apart = false;  // the input's gradient from each product is reduced by itself
-  enum class Part : std::uint8_t { other, attention_in, attention_out, mlp_in, mlp_out } part = Part::other;
+  enum class Part : std::uint8_t {
+    other,
+    attention_in,
+    attention_out,
+    mlp_in,
+    mlp_out,
+    shared_in,
+    shared_out,
+    expert_in,
+    expert_out
+  } part = Part::other;
   std::vector<StreamingOp> sums = {};  // backward: gradients of the input added up
   bool detached = false;               // its input has no gradient
 };

@@ -160,6 +160,7 @@ class ExchangeRows {
       gathered();
     else
       exchanged();
+    adapters();
   }
 
  private:
@@ -185,6 +186,18 @@ class ExchangeRows {
     add(CommGroup::expert, all_gather, "output gradients, backward", n, sums, share, false);
     add(CommGroup::expert, reduce_scatter, "token gradients, backward", n, all * h * element_, share, false);
     add(CommGroup::expert, reduce_scatter, "routing gradients, backward", n, scores, share, false);
+  }
+
+  /// Two adapters of two weights each, whose gradients the ranks of an expert group add up.
+  void adapters() {
+    const Adapters& adapters = f_.method.adapters;
+    if (!adapters.on_mlp || p_.expert == 1) return;
+    const Experts& experts = f_.model.experts;
+    const double w = real(experts.width(f_.model.hidden)), f = real(experts.ffn_hidden), r = real(adapters.rank);
+    const double up = f_.model.mlp.gated ? 2 : 1, mean = r * (2 * w + (up + 1) * f) / 4;
+    const double ranks = real(p_.tensor * p_.context * p_.data), calls = 4 * layers_of(f_.model).experts;
+    rows_.add(CommGroup::expert, CollectiveOp::all_reduce, "expert adapter gradients, backward", p_.expert,
+              mean * element_, calls * real(f_.sizes.microbatches) * ranks / real(p_.expert), 0);
   }
 
   double copies() const {
@@ -465,7 +478,8 @@ void MixtureTraffic::tensor_rows(double runs, TrafficRows& rows) const {
     exchange(all_gather, "prediction, forward", predictions);
     exchange(all_gather, "prediction, forward (recomputed)", of_predictions(f_.again.predictions));
     exchange(reduce_scatter, "prediction gradients, backward", predictions);
-    return exchange(all_reduce, "activation gradients, backward", back);
+    exchange(all_reduce, "activation gradients, backward", back);
+    return adapter_rows(token, runs, rows);
   }
   exchange(all_gather, "indexer inputs, forward", indexed);
   exchange(all_gather, "indexer inputs, forward (recomputed)", indexed_again);
@@ -475,10 +489,59 @@ void MixtureTraffic::tensor_rows(double runs, TrafficRows& rows) const {
   exchange(reduce_scatter, "activations, forward (recomputed)", calls.leaves_again);
   exchange(all_gather, "activation gradients, backward", calls.leaves, f_.gathered_share);
   exchange(reduce_scatter, "activation gradients, backward", calls.enters);
-  if (!f_.keeps_gathered_inputs) exchange(all_gather, "saved inputs, backward", calls.enters, f_.gathered_share);
+  if (!f_.keeps_gathered_inputs && !f_.method.adapters.any())
+    exchange(all_gather, "saved inputs, backward", calls.enters, f_.gathered_share);
   exchange(reduce_scatter, "prediction, forward", predictions);
   exchange(reduce_scatter, "prediction, forward (recomputed)", of_predictions(f_.again.predictions));
   exchange(all_gather, "prediction gradients, backward", predictions);
+  adapter_rows(token, runs, rows);
+}
+
+namespace {
+/// Adapters of so many layers whose insides a tensor group gathers, and whose insides it adds up.
+struct AdapterCalls {
+  double gathered = 0, reduced = 0;
+};
+/// Of each pair of products of attention, dense MLPs and shared experts.
+AdapterCalls adapters_of(const Model& model, const Adapters& adapters, const MixtureLayers& layers) {
+  const double attention = model.attention.latent.any() ? 0 : layers.attention;
+  const double shared = model.experts.shared > 0 ? layers.experts : 0;
+  const double all = attention + (adapters.on_mlp ? layers.dense + shared : 0);
+  return {all, all};
+}
+AdapterCalls adapters_again(const MixtureFacts& facts) {
+  const Method& method = facts.method;
+  if (method.recompute == Recompute::full) return adapters_of(facts.model, method.adapters, facts.again);
+  if (method.recompute != Recompute::selective) return {};
+  const RecomputedParts& parts = method.recomputed;
+  const MixtureLayers layers = layers_of(facts.model);
+  const double attention = facts.model.attention.latent.any() ? 0 : layers.attention;
+  AdapterCalls calls{parts.qkv ? attention : 0, parts.attention_out ? attention : 0};
+  if (!method.adapters.on_mlp) return calls;
+  const double shared = parts.experts && facts.model.experts.shared > 0 ? layers.experts : 0;
+  calls.gathered += (parts.mlp ? layers.dense : 0) + shared;
+  calls.reduced += (parts.mlp_down && facts.repeats_down ? layers.dense : 0) + shared;
+  return calls;
+}
+}  // namespace
+
+void MixtureTraffic::adapter_rows(double token, double runs, TrafficRows& rows) const {
+  const Adapters& adapters = f_.method.adapters;
+  if (!adapters.any()) return;
+  const bool cut = f_.layout.sequence_parallel;
+  const auto row = [&](CollectiveOp op, const char* what, double calls) {
+    if (calls > 0)
+      rows.add(CommGroup::tensor, op, what, f_.layout.tensor, token * real(adapters.rank), calls * runs, 0);
+  };
+  using enum CollectiveOp;
+  const AdapterCalls all = adapters_of(f_.model, adapters, layers_of(f_.model)), again = adapters_again(f_);
+  const CollectiveOp sum = cut ? reduce_scatter : all_reduce;
+  row(all_gather, "adapters, forward", all.gathered);
+  row(sum, "adapters, forward", all.reduced);
+  row(all_gather, "adapters, forward (recomputed)", again.gathered);
+  row(sum, "adapters, forward (recomputed)", again.reduced);
+  row(reduce_scatter, "adapter gradients, backward", all.gathered);
+  if (cut) row(all_gather, "adapter gradients, backward", all.reduced);
 }
 
 void MixtureTraffic::exchange_rows(TrafficRows& rows) const { ExchangeRows(f_, rows).write(); }

@@ -46,6 +46,7 @@ struct MixtureFacts {
   double gathered_share = 1;   // bytes that a tensor group gathers of what products read, over those of activations
   bool queries_apart = false;  // queries, keys and values are layers of their own
   bool stops_early = false;    // a dense block that runs again does so up to its last product
+  bool repeats_down = false;   // a dense block's last product is made again where it is named
   MixtureLayers again;         // recomputed as a whole
 };
 
@@ -54,10 +55,13 @@ class MixtureTraffic {
   explicit MixtureTraffic(const MixtureFacts& facts) : f_(facts) {}
   /// Rows of the tensor group but for embedding and head; `runs`: micro-batches of all tensor groups.
   void tensor_rows(double runs, TrafficRows& rows) const;
-  /// Rows of the expert groups: tokens to experts and back.
+  /// Rows of the expert groups: tokens to experts and back, and gradients of what experts have adapters of.
   void exchange_rows(TrafficRows& rows) const;
 
  private:
+  /// What adapters' insides gather and add up over the tensor group; `token`: bytes of an element of all tokens.
+  void adapter_rows(double token, double runs, TrafficRows& rows) const;
+
   MixtureFacts f_;
 };
 

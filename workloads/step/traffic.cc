@@ -390,6 +390,7 @@ class ClosedForm {
                               gathered_,
                               job.software.layers.linear.queries.separate(),
                               stops_ahead_of_last_product(job.model, job.software.layers.linear, job.method.adapters),
+                              makes_last_product_again(job.model, job.software.layers.linear),
                               again_}) {}
 
   std::vector<TrafficRow> rows() {
