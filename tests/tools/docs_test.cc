@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
-#include <numeric>
 #include <regex>
 #include <set>
 #include <sstream>
@@ -155,47 +154,6 @@ TEST_CASE("the README shows what advise prints first, it and the scoreboard the 
       CHECK(line.ends_with(error));
     }
   }
-}
-
-namespace {
-/// Every `error_pct` of a document, without its sign.
-void add_errors(const json& part, std::vector<double>& errors) {
-  if (part.is_object() && part.contains("error_pct") && part["error_pct"].is_number())
-    errors.push_back(std::abs(part["error_pct"].get<double>()));
-  if (!part.is_structured()) return;
-  for (const json& inner : part) add_errors(inner, errors);
-}
-}  // namespace
-
-TEST_CASE("the scoreboard names every table that has errors, with those that it has", "[full-size]") {
-  const std::string scoreboard = tests::read_file(fs::path(tests::kSourceDir) / "docs/scoreboard.md");
-  INFO("run tools/scoreboard");
-  const std::string mission = tests::read_file(fs::path(tests::kSourceDir) / "docs/mission.md");
-  std::size_t named = 0, with_errors = 0, asked_for = 0;
-  for (std::size_t at = 0; (at = scoreboard.find("\n| `", at + 1)) != std::string::npos;) ++named;
-  std::istringstream list(tests::orrery({"reproduce", "--list"}).out);
-  for (std::string line; std::getline(list, line);) {
-    const std::string table = line.substr(0, line.find(' '));
-    if (table.empty()) continue;
-    INFO(table);
-    std::vector<double> errors;
-    add_errors(json::parse(tests::orrery({"reproduce", table, "--quiet", "--json", "-"}).out), errors);
-    if (errors.empty()) continue;
-    ++with_errors;
-    const std::string begin = fmt::format("\n| `{}` | {} | ", table, errors.size());
-    const std::size_t at = scoreboard.find(begin);
-    REQUIRE(at != std::string::npos);
-    const double mean = std::accumulate(errors.begin(), errors.end(), 0.0) / static_cast<double>(errors.size());
-    CHECK(std::stod(scoreboard.substr(at + begin.size())) == Approx(mean).margin(0.11));
-    const std::string cell = fmt::format("`orrery reproduce {}` | ", table);
-    if (const std::size_t row = mission.find(cell); row != std::string::npos) {
-      ++asked_for;
-      CHECK(std::stod(mission.substr(row + cell.size())) == Approx(mean).margin(0.11));
-    }
-  }
-  CHECK(asked_for > 20);
-  CHECK(with_errors == named);
-  CHECK(named > 20);
 }
 
 TEST_CASE("the steps that mission.md gives for the request's network are those of its commands") {

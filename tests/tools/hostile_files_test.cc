@@ -9,6 +9,7 @@
 #include "sim/error.h"
 #include "tests/catch.h"
 #include "tests/paths.h"
+#include "tests/thinned.h"
 #include "tests/tools/program.h"
 #include "tools/explain/like_rows.h"
 #include "tools/import/import.h"
@@ -210,7 +211,9 @@ TEST_CASE("every reader refuses nested text at once, whatever it nests") {
     texts.push_back("{\"0\":" + nested("[", "]", depth) + "}");
   }
   texts.push_back("[" + nested("0,", "", 3'000'000) + "0]");  // wide in place of deep
+  std::size_t at = 0;
   for (const std::string& text : texts) {
+    ++at;
     INFO(text.substr(0, 20) << " of " << text.size());
     const std::string tree = folder.write("n.json", text), yaml = folder.write("n.yaml", "a: " + text),
                       log = folder.write("n.log", ":::MLLOG " + text + "\n"),
@@ -230,9 +233,9 @@ TEST_CASE("every reader refuses nested text at once, whatever it nests") {
                                                         {"validate", list},
                                                         {"run", scenario, "--set", "cluster.fabric=" + yaml},
                                                         {"learn", trace, "--scenario", scenario}};
-    for (const std::vector<std::string>& words : readers) {
-      INFO(words[0] << " " << words[1]);
-      check_cheap(words);
+    for (std::size_t i = 0; i < readers.size(); ++i) {
+      INFO(readers[i][0] << " " << readers[i][1]);
+      if (tests::tried(at, i, 6)) check_cheap(readers[i]);
     }
   }
 }
@@ -241,7 +244,9 @@ TEST_CASE("a circle of links and a name that is too long are the user's errors, 
   const Folder folder;
   const std::string scenario = folder.write("s.yaml", tests::small_scenario()), circle = folder.file("circle");
   tests::fs::create_symlink("circle", circle);
+  std::size_t at = 0;
   for (const std::string& name : {circle, circle + "/x", std::string(5000, 'a')}) {
+    ++at;
     INFO(name.substr(0, 100));
     const std::vector<std::vector<std::string>> uses{{"run", name},
                                                      {"run", scenario, "--json", name},
@@ -258,9 +263,9 @@ TEST_CASE("a circle of links and a name that is too long are the user's errors, 
                                                      {"topology", name},
                                                      {"import", "hf", name},
                                                      {"import", "topology", name}};
-    for (const std::vector<std::string>& words : uses) {
-      INFO(words[0] << " " << (words.size() > 2 ? words[2] : ""));
-      CHECK(tests::orrery(words).status == 2);
+    for (std::size_t i = 0; i < uses.size(); ++i) {
+      INFO(uses[i][0] << " " << (uses[i].size() > 2 ? uses[i][2] : ""));
+      if (tests::tried(at, i, 3)) CHECK(tests::orrery(uses[i]).status == 2);
     }
   }
 }
