@@ -11,10 +11,10 @@
 #include "topology/cluster.h"
 #include "workloads/compile/alike_replicas.h"
 #include "workloads/compile/group_shapes.h"
-#include "workloads/compile/pass_template.h"
 #include "workloads/compile/perturbation.h"
 #include "workloads/compile/placement.h"
 #include "workloads/compile/settled_rates.h"
+#include "workloads/compile/whole_passes.h"
 
 namespace orrery::workloads {
 

@@ -4,7 +4,6 @@
 
 #include <array>
 #include <cstdint>
-#include <limits>
 #include <map>
 #include <optional>
 #include <span>
@@ -15,6 +14,7 @@
 #include "sim/plan.h"
 #include "workloads/compile/collective_prices.h"
 #include "workloads/compile/program_notes.h"
+#include "workloads/compile/whole_passes.h"
 #include "workloads/model/gpt.h"
 
 namespace orrery::workloads {
@@ -60,21 +60,6 @@ struct WholePass {
   sim::Duration tensor_wait{};  // part of duration in which the compute stream waits for tensor collectives
   double highest_rate = 0;      // bytes/s of its fastest collective; infinite if one has no cap of its own
   sim::Stretch stretch;         // the same operations, for an engine that sees who disturbs them
-};
-
-/// Which passes become one operation each.
-struct WholePasses {
-  /// Bytes/s up to which tensor collectives are sure of their own rate; a pass whose collectives all stay below becomes
-  /// one operation (0: none does).
-  double sure_rate = 0;
-  /// All do that hold nothing but kernels and tensor collectives, which take what they take alone: no less than the
-  /// latency of their route, no faster than its links. The step is then never longer than it is.
-  bool alone = false;
-  /// Those that hold nothing but kernels and tensor collectives, and are not one operation, become a stretch
-  /// (sim/plan.h): the same times, but none of what goes on inside.
-  bool stretches = false;
-  double most_rate = std::numeric_limits<double>::infinity();  // bytes/s
-  sim::Duration least_latency{};
 };
 
 /// `slower`: factor on device time of kernels (beside a data-parallel collective). Exact, to the picosecond, where the

@@ -9,7 +9,7 @@
 #include "workloads/model/kept.h"
 #include "workloads/step/high_water.h"
 #include "workloads/step/job_values.h"
-#include "workloads/step/step.h"
+#include "workloads/step/result.h"
 #include "workloads/step/waiting_blocks.h"
 
 namespace orrery::workloads {

@@ -54,4 +54,13 @@ void StepCache::keep(const StepDigest& step, const StepTiming& timing) {
   if (timed_ > 0) timings_.insert_or_assign(step, timing);
 }
 
+PlannedStep plan_step(const Job& job) {
+  StepCache cache(1);
+  PlannedStep planned;
+  planned.cluster = cache.cluster_of(site_of(job));
+  planned.plan = make_plan(job, *planned.cluster, cache.groups_of(planned.cluster, group_inputs_of(job)),
+                           {Workload::training_step, true});
+  return planned;
+}
+
 }  // namespace orrery::workloads

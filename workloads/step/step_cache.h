@@ -66,4 +66,11 @@ class StepCache {
   std::unordered_map<StepDigest, StepTiming, Hash> timings_;
 };
 
+/// A job compiled as a folded run takes it, with the machine that it runs on.
+struct PlannedStep {
+  std::shared_ptr<const topology::Cluster> cluster;
+  StepPlan plan;
+};
+PlannedStep plan_step(const Job& job);
+
 }  // namespace orrery::workloads

@@ -38,13 +38,4 @@ StepPlan make_plan(const Job& job, const topology::Cluster& cluster, std::shared
   return out;
 }
 
-PlannedStep plan_step(const Job& job) {
-  StepCache cache(1);
-  PlannedStep planned;
-  planned.cluster = cache.cluster_of(site_of(job));
-  planned.plan = make_plan(job, *planned.cluster, cache.groups_of(planned.cluster, group_inputs_of(job)),
-                           {Workload::training_step, true});
-  return planned;
-}
-
 }  // namespace orrery::workloads

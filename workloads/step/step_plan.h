@@ -30,11 +30,4 @@ struct PlanOptions {
 StepPlan make_plan(const Job& job, const topology::Cluster& cluster, std::shared_ptr<const Groups> groups,
                    const PlanOptions& options = {});
 
-/// A job compiled as a folded run takes it, with the machine that it runs on.
-struct PlannedStep {
-  std::shared_ptr<const topology::Cluster> cluster;
-  StepPlan plan;
-};
-PlannedStep plan_step(const Job& job);
-
 }  // namespace orrery::workloads

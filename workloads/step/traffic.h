@@ -4,7 +4,7 @@
 #include <array>
 #include <vector>
 
-#include "workloads/step/step.h"
+#include "workloads/step/result.h"
 #include "workloads/step/step_plan.h"
 
 namespace orrery::workloads {
