@@ -96,7 +96,10 @@ class SmallParent {
     std::vector<char*> arguments{name};
     arguments.insert(arguments.end(), words.begin() + static_cast<std::ptrdiff_t>(at) + 1, words.end());
     arguments.push_back(nullptr);
-    std::exit(tools::run_command_line(static_cast<int>(arguments.size()) - 1, arguments.data()));
+    const int status = tools::run_command_line(static_cast<int>(arguments.size()) - 1, arguments.data());
+    std::cout.flush();
+    std::fflush(nullptr);
+    ::_exit(status);  // at an orderly exit sanitizers take back every global, page by page: four times what programs do
   }
 
   static void add(std::string& message, const std::string& text) { message.append(text.c_str(), text.size() + 1); }
