@@ -13,7 +13,7 @@
 #include "workloads/step/balanced_layers.h"
 #include "workloads/step/memory.h"
 #include "workloads/step/step_bound.h"
-#include "workloads/step/step_plan.h"
+#include "workloads/step/step_cache.h"
 
 using namespace orrery;
 

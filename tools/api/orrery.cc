@@ -6,7 +6,7 @@
 #include "workloads/compile/program_text.h"
 #include "workloads/model/causal_flops.h"
 #include "workloads/step/step.h"
-#include "workloads/step/step_plan.h"
+#include "workloads/step/step_cache.h"
 
 namespace orrery {
 
