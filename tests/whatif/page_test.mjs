@@ -22,11 +22,13 @@ function served_url() {
   return new Promise((done) => child.stdout.once('data', (text) => done(/http:\S+/.exec(String(text))[0])));
 }
 
-// What `orrery run` says of a scenario, as JSON.
-function native(words) {
+// What `orrery run`, or another command, says of a scenario, as JSON.
+function native(words, command = 'run') {
   const options = {cwd: folder, env: {...process.env, ORRERY_HOME: root}, maxBuffer: 1 << 28};
-  return JSON.parse(execFileSync(program, ['run', ...words, '--json', '-'], options));
+  return JSON.parse(execFileSync(program, [command, ...words, '--json', '-'], options));
 }
+// The words of a command line as the page shows it.
+const words_of = (command) => [...command.matchAll(/'([^']*)'|(\S+)/g)].map(([, quoted, plain]) => quoted ?? plain);
 const result_of = (page) => page.evaluate(() => state.answer.result);
 const errors_of = (page) => page.evaluate(() => document.documentElement.dataset.errors);
 
@@ -120,6 +122,56 @@ const tests = {
     assert.ok((await result_of(page)).iteration_time_s < before.iteration_time_s);
     assert.match(await page.locator('#tiles').textContent(), /two in three/);
     await page.close();
+  },
+
+  async 'what is served is answered as orrery serving does, and a link keeps every control'() {
+    const page = await opened();
+    await page.locator('input[name="kind"][value="serve"]').check();
+    await settled(page);
+    await type(page, 'traffic.duration', '60');
+    await page.locator('#key-serving-pools-0-parallelism-tensor').fill('8');
+    await page.keyboard.press('Enter');
+    await settled(page);
+    assert.match(await page.locator('#followed').textContent(), /replicas is left open/);
+    await page.locator('#key-traffic').selectOption('closed loop');
+    await settled(page);
+    const shown = await result_of(page), command = await page.locator('#command').textContent();
+    assert.match(command, /^orrery serving llama3\.1-70b-serving-h100 --set /);
+    assert.deepStrictEqual(shown, native(words_of(command).slice(2), 'serving'));
+    assert.match(await page.locator('#latencies').textContent(), /time to first token/);
+    const other = await opened({}, await page.evaluate(() => link_text()));
+    assert.strictEqual(await other.locator('#command').textContent(), command);
+    assert.strictEqual(await other.locator('#key-traffic').inputValue(), 'closed loop');
+    assert.strictEqual(await other.locator('input[name="kind"]:checked').inputValue(), 'serve');
+    await other.close();
+    await page.locator('#key-traffic').selectOption('open loop');
+    await type(page, 'traffic.rate', '200');
+    assert.match(await page.locator('#banner').textContent(), /Saturated/);
+    await type(page, 'traffic.rate', '2');
+    await page.locator('#loads').click();
+    await page.waitForFunction(() => loads.length === 6, null, {timeout: 60000});
+    assert.match(await page.locator('#load-rows').textContent(), /saturated|%/);
+  },
+
+  async 'a step of reinforcement learning is answered as orrery rl does, and the GPUs are shared out'() {
+    const page = await opened();
+    await page.locator('input[name="kind"][value="rl"]').check();
+    await settled(page);
+    await type(page, 'rl.prompts', '64');
+    await page.locator('#key-rl-placement').selectOption('asynchronous');
+    await settled(page);
+    const shown = await result_of(page), command = await page.locator('#command').textContent();
+    assert.match(command, /^orrery rl qwen3-32b-grpo-256h100-separate /);
+    assert.deepStrictEqual(shown, native(words_of(command).slice(2), 'rl'));
+    if (await page.evaluate(() => serves())) {
+      await page.locator('#ask-splits').click();
+      await page.locator('#split-rows button').first().click({timeout: 120000});
+      await settled(page);
+      assert.ok((await result_of(page)).step_s <= shown.step_s);
+    }
+    await page.locator('input[name="kind"][value="train"]').check();
+    await settled(page);
+    assert.strictEqual(await page.locator('#scenario').inputValue(), 'eos-gpt3-175b');
   },
 
   async 'an error in the text is shown at its line'() {

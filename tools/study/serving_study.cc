@@ -315,6 +315,12 @@ void run_apart(ServingStudy& study, workloads::IterationTimes& prompts, workload
 
 }  // namespace
 
+std::vector<PoolStudy> served_pools(const scenarios::ServingScenario& scenario) {
+  std::vector<PoolStudy> pools{pool_of(scenario, scenario, times_of(scenario, scenario))};
+  if (scenario.answers) pools.push_back(pool_of(scenario, *scenario.answers, times_of(scenario, *scenario.answers)));
+  return pools;
+}
+
 ServingStudy study_serving(const scenarios::ServingScenario& scenario) {
   ServingStudy study;
   study.scenario = scenario;

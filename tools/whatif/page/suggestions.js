@@ -22,6 +22,23 @@ function suggestion_row({kind, set: changes, saved_pct, iteration_time_s, peak_b
       cells.map((text, i) => el('td', {className: i < 2 ? 'number' : ''}, text)));
 }
 
+// Of a served scenario: what a change does to the promise, the rate and the latencies.
+function served_suggestion({change, set, kept_pct, gpus, output_tokens_per_s_per_gpu: rate, ttft_s, tpot_s, gains}) {
+  const take = el('button', {type: 'button', onclick: () => take_nearest(set)}, set.map((one) => one.replace('=', ' ')).join(', '));
+  take.setAttribute('aria-label', 'Take: ' + change);
+  return [
+    el('span', {}, change, el('div', {}, take)), el('span', {className: gains ? 'good' : 'bad'}, gains ? 'gains' : 'costs'),
+    kept_pct === null ? '–' : kept_pct.toFixed(1) + ' %', gpus, digits(rate), seconds(ttft_s), seconds(tpot_s)
+  ];
+}
+function show_served_advice({now, rows: all}) {
+  const titles = ['change', '', 'promise kept', 'GPUs', 'tokens/s per GPU', 'first token', 'each token'];
+  const before = ['as it is', '', now.kept_pct === null ? '–' : now.kept_pct.toFixed(1) + ' %', now.gpus,
+    digits(now.output_tokens_per_s_per_gpu), seconds(now.ttft_s), seconds(now.tpot_s)];
+  place('advice-rows').replaceChildren(
+      plain_table('what to change', titles, [before, ...all.slice(0, 12).map(served_suggestion)]));
+}
+
 async function ask_advice(button) {
   const mine = ++advice_asked, rows = place('advice-rows');
   button.disabled = true;
@@ -30,8 +47,9 @@ async function ask_advice(button) {
   const {reply} = await state.side.ask({...request_of(state.sets), do: 'advise'});
   button.disabled = false;
   if (mine !== advice_asked) return;
+  if (reply.rows) return show_served_advice(reply);
   if (!reply.suggestions) {
-    const command = command_of(state.sets).replace('orrery run', 'orrery advise');
+    const command = command_of(state.sets).replace(/^orrery \w+/, 'orrery advise');
     rows.replaceChildren(el('p', {className: 'note'}, (reply.error || reply.bug) + ': ', el('code', {}, command)));
     return;
   }
@@ -50,7 +68,7 @@ async function ask_advice(button) {
 }
 
 function build_advice() {
-  const button = el('button', {type: 'button', id: 'advise'}, 'Look for what would make it faster');
+  const button = el('button', {type: 'button', id: 'advise'}, 'Look for what would be better');
   button.addEventListener('click', () => ask_advice(button));
   place('advice').replaceChildren(button, el('div', {id: 'advice-rows', 'aria-live': 'polite'}));
 }
