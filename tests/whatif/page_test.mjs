@@ -50,6 +50,15 @@ async function type(page, path, value) {
   await settled(page);
 }
 
+// The text of the scenario, typed over what stands there.
+async function write(page, text) {
+  await page.locator('#text').focus();
+  await page.keyboard.press('Control+A');
+  await page.keyboard.insertText(text);
+  await page.waitForTimeout(400);
+  await settled(page);
+}
+
 const tests = {
   async 'a change of a slider shows what the command beside it prints'() {
     const page = await opened();
@@ -176,18 +185,33 @@ const tests = {
 
   async 'an error in the text is shown at its line'() {
     const page = await opened();
-    await page.locator('#text').fill(
-        'cluster: {device: h100-sxm-80gb, gpus: 8}\nmodel: gpt3-6.7b\nbatch: {globl: 8}\n');
-    await page.waitForTimeout(400);
-    await settled(page);
+    await write(page, 'cluster: {device: h100-sxm-80gb, gpus: 8}\nmodel: gpt3-6.7b\nbatch: {globl: 8}\n');
     assert.match(await page.locator('#banner').textContent(), /:3:9: batch\.globl: unknown key; did you mean "global"/);
-    assert.strictEqual((await page.locator('#lines .wrong').textContent()).trim(), '3');
-    await page.locator('#text').fill(
-        'cluster: {device: h100-sxm-80gb, gpus: 8}\nmodel: gpt3-6.7b\nbatch: {global: 8}\n');
-    await page.waitForTimeout(400);
-    await settled(page);
-    writeFileSync(join(folder, 'own.yaml'), await page.locator('#text').inputValue());
+    assert.strictEqual((await page.locator('.wrong').first().textContent()).trim(), '3');
+    await write(page, 'cluster: {device: h100-sxm-80gb, gpus: 8}\nmodel: gpt3-6.7b\nbatch: {global: 8}\n');
+    writeFileSync(join(folder, 'own.yaml'), await page.evaluate(() => written.value()));
     assert.strictEqual((await result_of(page)).iteration_time_s, native(['own.yaml']).iteration_time_s);
+  },
+
+  async 'what may stand at a place of the text is offered with what it means'() {
+    const page = await opened();
+    const offered = (text) => page.evaluate((before) => completions_at(before).list.map((one) => one.text.trim()), text);
+    for (const [text, word] of [
+             ['clus', 'cluster:'], ['cluster: {device: h100', 'h100-sxm-80gb'], ['serving:\n  pools:\n  - {role: pre', 'prefill'],
+             ['serving:\n  pools:\n    - name: all\n      max_s', 'max_sequences:'], ['traffic:\n  ', 'rate:'],
+             ['rl:\n  training:\n    parallelism: {ten', 'tensor:'], ['precision: {kv_cache: ', 'fp8'],
+             ['# clus: {\nbatch:\n  mi', 'micro:']
+    ])
+      assert.ok((await offered(text)).includes(word), text + ' is offered ' + word);
+    assert.match(await page.evaluate(() => help_at('cluster: {gp', 'us: 8}')), /^cluster\.gpus: .+ \(integer/);
+    if (!await page.evaluate(() => typeof CodeMirror !== 'undefined')) return;
+    await page.locator('#text').focus();
+    await page.keyboard.press('Control+End');
+    await page.keyboard.press('Enter');
+    await page.keyboard.type('pow');
+    await page.locator('.CodeMirror-hints li').first().waitFor();
+    await page.keyboard.press('Enter');
+    assert.match(await page.evaluate(() => written.value()), /\npower: $/);
   },
 
   async 'out of memory is a banner with ways out, and a way out that is chosen fits'() {
@@ -300,16 +324,19 @@ const tests = {
 
   async 'a checker of accessibility finds nothing, in light and dark, on a phone and wide'() {
     const axe = readFileSync(require_package.resolve('axe-core/axe.min.js'), 'utf8');
+    const wide = {width: 1440, height: 900}, phone = {width: 360, height: 740};
     for (const colorScheme of ['light', 'dark']) {
-      for (const viewport of [{width: 1440, height: 900}, {width: 360, height: 740}]) {
+      for (const [kind, viewport] of [['train', wide], ['train', phone], ['serve', wide], ['serve', phone], ['rl', wide]]) {
         const page = await opened({colorScheme, viewport});
+        await page.locator(`input[name="kind"][value="${kind}"]`).check();
+        await settled(page);
         await page.locator('#pin').click();
-        await type(page, 'parallelism.tensor', '7');
+        if (kind === 'train') await type(page, 'parallelism.tensor', '7');
         await page.evaluate(axe);
         const {violations} = await page.evaluate(() => axe.run());
         const told =
             violations.map(({id, nodes}) => id + ': ' + nodes.slice(0, 3).map((n) => n.html.slice(0, 120)).join(' | '));
-        assert.deepStrictEqual(told, [], colorScheme + ' ' + viewport.width);
+        assert.deepStrictEqual(told, [], [colorScheme, kind, viewport.width].join(' '));
         assert.ok(
             await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), 'no sideways scrolling');
         await page.close();

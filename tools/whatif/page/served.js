@@ -57,7 +57,7 @@ function show_latencies(rows) {
 // A table that stands open, the first column its rows' names.
 function plain_table(label, titles, rows) {
   return el(
-      'div', {className: 'scroll', tabIndex: 0, role: 'region', 'aria-label': label},
+      'div', {className: 'scroll', tabIndex: 0, role: 'region', 'aria-label': 'table of ' + label},
       el('table', {},
          el('thead', {},
             el('tr', {},
