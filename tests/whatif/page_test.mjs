@@ -187,7 +187,7 @@ const tests = {
     const page = await opened();
     await write(page, 'cluster: {device: h100-sxm-80gb, gpus: 8}\nmodel: gpt3-6.7b\nbatch: {globl: 8}\n');
     assert.match(await page.locator('#banner').textContent(), /:3:9: batch\.globl: unknown key; did you mean "global"/);
-    assert.strictEqual((await page.locator('.wrong').first().textContent()).trim(), '3');
+    assert.strictEqual((await page.locator('.wrong .CodeMirror-linenumber, #lines .wrong').textContent()).trim(), '3');
     await write(page, 'cluster: {device: h100-sxm-80gb, gpus: 8}\nmodel: gpt3-6.7b\nbatch: {global: 8}\n');
     writeFileSync(join(folder, 'own.yaml'), await page.evaluate(() => written.value()));
     assert.strictEqual((await result_of(page)).iteration_time_s, native(['own.yaml']).iteration_time_s);
