@@ -195,13 +195,14 @@ const tests = {
 
   async 'what may stand at a place of the text is offered with what it means'() {
     const page = await opened();
-    const offered = (text) => page.evaluate((before) => completions_at(before).list.map((one) => one.text.trim()), text);
+    const offered = (text) =>
+        page.evaluate((before) => completions_at(before).list.map((one) => one.text.trim()), text);
     for (const [text, word] of [
-             ['clus', 'cluster:'], ['cluster: {device: h100', 'h100-sxm-80gb'], ['serving:\n  pools:\n  - {role: pre', 'prefill'],
+             ['clus', 'cluster:'], ['cluster: {device: h100', 'h100-sxm-80gb'],
+             ['serving:\n  pools:\n  - {role: pre', 'prefill'],
              ['serving:\n  pools:\n    - name: all\n      max_s', 'max_sequences:'], ['traffic:\n  ', 'rate:'],
              ['rl:\n  training:\n    parallelism: {ten', 'tensor:'], ['precision: {kv_cache: ', 'fp8'],
-             ['# clus: {\nbatch:\n  mi', 'micro:']
-    ])
+             ['# clus: {\nbatch:\n  mi', 'micro:']])
       assert.ok((await offered(text)).includes(word), text + ' is offered ' + word);
     assert.match(await page.evaluate(() => help_at('cluster: {gp', 'us: 8}')), /^cluster\.gpus: .+ \(integer/);
     if (!await page.evaluate(() => typeof CodeMirror !== 'undefined')) return;
@@ -326,7 +327,8 @@ const tests = {
     const axe = readFileSync(require_package.resolve('axe-core/axe.min.js'), 'utf8');
     const wide = {width: 1440, height: 900}, phone = {width: 360, height: 740};
     for (const colorScheme of ['light', 'dark']) {
-      for (const [kind, viewport] of [['train', wide], ['train', phone], ['serve', wide], ['serve', phone], ['rl', wide]]) {
+      for (const [kind, viewport] of [
+               ['train', wide], ['train', phone], ['serve', wide], ['serve', phone], ['rl', wide]]) {
         const page = await opened({colorScheme, viewport});
         await page.locator(`input[name="kind"][value="${kind}"]`).check();
         await settled(page);

@@ -1,5 +1,5 @@
-// What the report of a step of reinforcement learning and the what-if page draw alike: engine and trainer over time, the
-// tail of the answers.
+// What the report of a step of reinforcement learning and the what-if page draw alike: engine and trainer over time,
+// the tail of the answers.
 'use strict';
 
 const parts_in = (spans) => [...new Set(spans.map(([, part]) => part))].filter((name) => name !== 'wait');

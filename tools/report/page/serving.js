@@ -8,9 +8,10 @@ function latencies_section() {
             {title: ''}, {title: 'mean', number: true}, {title: 'p50', number: true}, {title: 'p90', number: true},
             {title: 'p95', number: true}, {title: 'p99', number: true}
           ],
-          data.latencies.map((row) => [
-            row.name, seconds(row.mean), seconds(row.p50), seconds(row.p90), seconds(row.p95), seconds(row.p99)
-          ])));
+          data.latencies.map(
+              (row) =>
+                  [row.name, seconds(row.mean), seconds(row.p50), seconds(row.p90), seconds(row.p95),
+                   seconds(row.p99)])));
 }
 
 function spread_chart(place, title, histogram) {
@@ -39,12 +40,9 @@ function timeline_section() {
     legend: under_way_legend(),
     config: () => under_way_config(data.timeline)
   });
-  add_chart(place, {
-    title: 'Cache in use',
-    label: 'Cache in use over time',
-    height: 200,
-    config: () => cache_config(data.timeline)
-  });
+  add_chart(
+      place,
+      {title: 'Cache in use', label: 'Cache in use over time', height: 200, config: () => cache_config(data.timeline)});
 }
 
 function parts_section() {
@@ -55,7 +53,8 @@ function parts_section() {
           data.request_parts.map(([name, value]) => [name, seconds(value), share(value / whole)])));
   section('gpus', 'Where the GPUs\u2019 time goes')
       .append(table(
-          [{title: 'part'}, {title: 'share', number: true}], data.gpu_parts.map(([name, value]) => [name, share(value)])));
+          [{title: 'part'}, {title: 'share', number: true}],
+          data.gpu_parts.map(([name, value]) => [name, share(value)])));
 }
 
 begin_page();

@@ -5,7 +5,8 @@ const id_of = (title) => title.toLowerCase().replace(/[^a-z0-9]+/g, '-');
 
 // Rows are lists of cells, or a text over the whole width.
 function sheet_table(columns, rows) {
-  const cell = (tag, text, column) => el(tag === 'th' && !text ? 'td' : tag, {className: column.number ? 'number' : ''}, text);
+  const cell = (tag, text, column) =>
+      el(tag === 'th' && !text ? 'td' : tag, {className: column.number ? 'number' : ''}, text);
   return el(
       'div', {className: 'scroll', tabIndex: 0, role: 'group', 'aria-label': 'table'},
       el('table', {}, el('thead', {}, el('tr', {}, columns.map((c) => cell('th', c.title, c)))),
@@ -56,14 +57,16 @@ function levels_drawing(levels) {
     one.append(...children);
     return one;
   };
-  const width = 900, left = 190, pitch = (width - left - 20) / kBoxesShown, tall = 92;
+  const width = 960, left = 190, pitch = (width - left - 80) / kBoxesShown, tall = 92;
   const words = ({what, count}) => grouped(count) + ' ' + what + (count === 1 ? '' : what.endsWith('ch') ? 'es' : 's');
   const most = Math.max(1, ...levels.map((level) => level.bytes_per_s));
   const parts = levels.flatMap((level, i) => {
     const y = 14 + i * tall, shown = Math.min(level.count, kBoxesShown), middle = left + shown * pitch / 2;
-    const boxes = Array.from({length: shown}, (_, b) => svg('rect', {
-      x: left + b * pitch + 2, y, width: pitch - 4, height: 26, rx: 4, fill: kPalette[i % kPalette.length][0]
-    }));
+    const boxes = Array.from(
+        {length: shown},
+        (_, b) => svg(
+            'rect',
+            {x: left + b * pitch + 2, y, width: pitch - 4, height: 26, rx: 4, fill: kPalette[i % kPalette.length][0]}));
     const more = level.count > shown ? ['of ' + grouped(level.count) + ', ' + shown + ' are drawn'] : [];
     const out = [
       svg('text', {x: left - 14, y: y + 18, 'text-anchor': 'end', 'font-weight': 600}, words(level)), ...boxes,
@@ -73,7 +76,11 @@ function levels_drawing(levels) {
     const next = left + Math.min(levels[i + 1].count, kBoxesShown) * pitch / 2;
     out.push(
         svg('line', {
-          x1: middle, y1: y + 28, x2: next, y2: y + tall - 2, class: 'bundle',
+          x1: middle,
+          y1: y + 28,
+          x2: next,
+          y2: y + tall - 2,
+          class: 'bundle',
           'stroke-width': Math.max(2, 22 * Math.sqrt(level.bytes_per_s / most))
         }),
         svg('text', {x: Math.max(middle, next) + 20, y: y + 62}, level.links));
@@ -82,7 +89,8 @@ function levels_drawing(levels) {
   const label = levels.map((level) => words(level) + (level.links ? ', ' + level.links : '')).join('; ');
   return el(
       'div', {className: 'scroll', tabIndex: 0, role: 'group', 'aria-label': 'drawing of the levels'},
-      svg('svg', {viewBox: `0 0 ${width} ${levels.length * tall - 40}`, class: 'levels', role: 'img', 'aria-label': label},
+      svg('svg',
+          {viewBox: `0 0 ${width} ${levels.length * tall - 40}`, class: 'levels', role: 'img', 'aria-label': label},
           ...parts));
 }
 

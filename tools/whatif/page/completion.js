@@ -1,7 +1,7 @@
 // What may be typed at a place of a scenario: keys below the mapping that it is in, with what they mean, and values of
 // its key. Keys, choices and meanings are the program's own table of the language; names are those that ship. The text
-// is read forwards up to the place, blocks by their indents, braces and brackets by themselves. Left out: anchors, block
-// texts and keys in quotes, which the language or its users do without.
+// is read forwards up to the place, blocks by their indents, braces and brackets by themselves. Left out: anchors,
+// block texts and keys in quotes, which the language or its users do without.
 'use strict';
 
 // What a place is in: {path: of the mapping, key: whose value it is ('' where a key is typed), word: typed so far}.
@@ -104,12 +104,13 @@ function meaning_text(key) {
 function completions_at(before) {
   const {path, key, word} = place_in_yaml(before);
   const whole = key ? (path ? path + '.' : '') + key : path;
-  const offered = key ? values_of_key(whole).map(({name, about}) => ({text: name, show: name, help: name + ': ' + about})) :
-                        keys_below(path).map((row) => {
-                          const name = row.path.split('.').pop();
-                          const unit = row.unit ? ' (' + row.unit + ')' : '';
-                          return {text: name + ': ', show: name + unit, help: meaning_text(row)};
-                        });
+  const offered = key ?
+      values_of_key(whole).map(({name, about}) => ({text: name, show: name, help: name + ': ' + about})) :
+      keys_below(path).map((row) => {
+        const name = row.path.split('.').pop();
+        const unit = row.unit ? ' (' + row.unit + ')' : '';
+        return {text: name + ': ', show: name + unit, help: meaning_text(row)};
+      });
   const typed = word.trimStart();
   const near = offered.filter(({text}) => text.startsWith(typed));
   return {list: near.length ? near : offered.filter(({text}) => text.includes(typed)), typed};

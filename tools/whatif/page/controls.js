@@ -6,8 +6,15 @@ const controls = new Map();  // path -> {row, show, note}
 const id_of = (path) => 'key-' + path.replace(/[^A-Za-z0-9_]+/g, '-');
 
 // "0.5 s" in milliseconds, "90/min" a second: the number that a field shows.
-const kUnitsOf = {' ms': {us: 1e-3, ms: 1, s: 1e3, min: 6e4}, ' s': {ms: 1e-3, s: 1, min: 60, h: 3600}};
-const kRates = {'/s': 1, '/min': 1 / 60, '/h': 1 / 3600};
+const kUnitsOf = {
+  ' ms': {us: 1e-3, ms: 1, s: 1e3, min: 6e4},
+  ' s': {ms: 1e-3, s: 1, min: 60, h: 3600}
+};
+const kRates = {
+  '/s': 1,
+  '/min': 1 / 60,
+  '/h': 1 / 3600
+};
 function in_unit(value, suffix) {
   const text = String(value ?? ''), number = parseFloat(text);
   if (!suffix || !Number.isFinite(number)) return suffix ? '' : Number(value);
@@ -47,14 +54,14 @@ function switch_control(control, id, change) {
 // A slider over the values that are offered, and a field for any other.
 function number_control(control, id, change) {
   const field = el(
-      'input',
-      {type: 'number', id, min: 0, step: control.values && !control.suffix ? 1 : 'any', inputMode: 'decimal'});
+      'input', {type: 'number', id, min: 0, step: control.values && !control.suffix ? 1 : 'any', inputMode: 'decimal'});
   const said = (text) => text + (control.suffix || '');
   const take = () => field.value !== '' && change(said(field.value));
   field.addEventListener('input', () => field.dataset.typed = 'yes');  // until it is taken or left
   for (const end of ['change', 'blur']) field.addEventListener(end, () => delete field.dataset.typed);
   field.addEventListener('change', take);
-  if (!control.values) return {parts: [field], input: field, show: (value) => field.value = in_unit(value, control.suffix)};
+  if (!control.values)
+    return {parts: [field], input: field, show: (value) => field.value = in_unit(value, control.suffix)};
   const slider = el('input', {type: 'range', min: 0, step: 1, 'aria-label': control.name + ', slider'});
   let values = [1];
   slider.addEventListener('input', () => {

@@ -1,5 +1,5 @@
-// The scenario as text, with what may stand where and marks where something is wrong, and files that are opened or dropped: a scenario as it is, what other tools
-// write through the importers.
+// The scenario as text, with what may stand where and marks where something is wrong, and files that are opened or
+// dropped: a scenario as it is, what other tools write through the importers.
 'use strict';
 
 const kMostText = 4 << 20;
@@ -188,9 +188,7 @@ function build_editor() {
       el('button', {type: 'button', onclick: (event) => copy_text(command_of(state.sets), event.target)}, 'Copy');
   copy.setAttribute('aria-label', 'Copy the command');
   place('editor').replaceChildren(
-      el('p', {id: 'remarks', className: 'note'}),
-      written.box,
-      el('h4', {}, 'The same on the command line'),
+      el('p', {id: 'remarks', className: 'note'}), written.box, el('h4', {}, 'The same on the command line'),
       el('div', {className: 'command'}, el('code', {id: 'command'}), copy));
   const picker = place('file');
   place('open-file').addEventListener('click', () => picker.click());

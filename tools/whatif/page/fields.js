@@ -1,6 +1,6 @@
 // Which keys of the language the controls move, by the kind of question. `values`: a slider over them, null for a field
-// alone; `list`: a menu of what ships; `key`: a menu of the key's own choices; `yes`: a switch; `suffix`: the unit that a
-// number is written with. A control is there where the scenario's form has a place for its key.
+// alone; `list`: a menu of what ships; `key`: a menu of the key's own choices; `yes`: a switch; `suffix`: the unit that
+// a number is written with. A control is there where the scenario's form has a place for its key.
 'use strict';
 
 const kCluster = [
@@ -66,16 +66,16 @@ const kTrainControls = [
 const model_has_experts = () => state.layout['model.experts'] > 0;
 
 // Of the pool at `list`, as in serving.pools[0].
-const pool_controls = (list) => [
-  {path: list + '.replicas', name: 'Replicas', values: () => powers(1, 256)},
-  {path: list + '.parallelism.tensor', name: 'Tensor', values: () => powers(1, 64)},
-  {path: list + '.parallelism.pipeline', name: 'Pipeline', values: () => powers(1, 16)},
-  {path: list + '.parallelism.attention_data', name: 'Attention data', values: () => powers(1, 256)},
-  {path: list + '.parallelism.expert', name: 'Expert', values: () => powers(1, 256), when: model_has_experts},
-  {path: list + '.max_sequences', name: 'Sequences at most', values: () => powers(1, 4096)},
-  {path: list + '.max_batched_tokens', name: 'Tokens at most', values: () => powers(256, 65536)},
-  {path: list + '.chunked_prefill', name: 'Chunked prefill', yes: true},
-  {path: list + '.prefix_caching', name: 'Prefix caching', yes: true},
+const pool_controls = (list) =>
+    [{path: list + '.replicas', name: 'Replicas', values: () => powers(1, 256)},
+     {path: list + '.parallelism.tensor', name: 'Tensor', values: () => powers(1, 64)},
+     {path: list + '.parallelism.pipeline', name: 'Pipeline', values: () => powers(1, 16)},
+     {path: list + '.parallelism.attention_data', name: 'Attention data', values: () => powers(1, 256)},
+     {path: list + '.parallelism.expert', name: 'Expert', values: () => powers(1, 256), when: model_has_experts},
+     {path: list + '.max_sequences', name: 'Sequences at most', values: () => powers(1, 4096)},
+     {path: list + '.max_batched_tokens', name: 'Tokens at most', values: () => powers(256, 65536)},
+     {path: list + '.chunked_prefill', name: 'Chunked prefill', yes: true},
+     {path: list + '.prefix_caching', name: 'Prefix caching', yes: true},
 ];
 
 function pool_title(i) {
@@ -102,7 +102,13 @@ const kServeControls = [
     [
       {path: 'traffic', name: 'Requests come', words: ['open loop', 'closed loop']},
       {path: 'traffic.rate', name: 'Rate', unit: '/s', suffix: '/s', values: () => powers(0.25, 1024)},
-      {path: 'traffic.duration', name: 'For', unit: 's', suffix: ' s', values: () => [30, 60, 120, 300, 600, 1800, 3600]},
+      {
+        path: 'traffic.duration',
+        name: 'For',
+        unit: 's',
+        suffix: ' s',
+        values: () => [30, 60, 120, 300, 600, 1800, 3600]
+      },
       {path: 'traffic.concurrency', name: 'At a time', values: () => powers(1, 4096)},
       {path: 'traffic.requests', name: 'Requests', values: () => powers(16, 65536)},
       {path: 'traffic.input', name: 'Tokens in', values: () => powers(16, 131072)},
@@ -172,12 +178,7 @@ const kRlControls = [
       {path: 'rl.training.parallelism.tensor', name: 'Tensor', values: () => powers(1, 64)},
       {path: 'rl.training.parallelism.pipeline', name: 'Pipeline', values: () => powers(1, 64)},
       {path: 'rl.training.parallelism.context', name: 'Context', values: () => powers(1, 64)},
-      {
-        path: 'rl.training.parallelism.expert',
-        name: 'Expert',
-        values: expert_choices,
-        when: model_has_experts
-      },
+      {path: 'rl.training.parallelism.expert', name: 'Expert', values: expert_choices, when: model_has_experts},
       {path: 'rl.training.parallelism.data', name: 'Data', shown: true},
       {path: 'rl.training.parallelism.sharding', name: 'Sharding', key: true},
     ]

@@ -28,11 +28,10 @@ const step_columns = [
   ['$ per M tokens', (r) => r.usd_per_million_tokens, (v) => v === undefined ? '–' : digits(v, 3), false],
 ];
 const step_csv = (r) => [
-  ['iteration_time_s', r.iteration_time_s], ['tokens_per_s', r.tokens_per_s], ['mfu_pct', r.mfu_pct],
-  ['peak_memory_bytes', r.memory.peak_bytes], ['fits', r.memory.fits],
-  ['usd_per_million_tokens', r.usd_per_million_tokens ?? ''],
-  ...Object.entries(r.breakdown_s).map(([key, value]) => [key + '_s', value])
-];
+    ['iteration_time_s', r.iteration_time_s], ['tokens_per_s', r.tokens_per_s], ['mfu_pct', r.mfu_pct],
+    ['peak_memory_bytes', r.memory.peak_bytes], ['fits', r.memory.fits],
+    ['usd_per_million_tokens', r.usd_per_million_tokens ?? ''],
+    ...Object.entries(r.breakdown_s).map(([key, value]) => [key + '_s', value])];
 
 const kKinds = {
   train: {

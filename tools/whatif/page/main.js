@@ -157,10 +157,11 @@ function choose_kind(kind) {
 // ---- begin ----
 function build_header() {
   const own = el('option', {value: ''}, 'a text of your own');
-  const of_kind = (kind) => state.catalogue.scenarios.filter((one) => one.kind === kind).map(
-      ({name, about}) => el('option', {value: name, title: about}, name));
-  place('scenario').replaceChildren(
-      own, ...Object.entries(kKinds).map(([kind, {name}]) => el('optgroup', {label: name}, of_kind(kind))));
+  const of_kind = (kind) => state.catalogue.scenarios.filter((one) => one.kind === kind)
+                                .map(({name, about}) => el('option', {value: name, title: about}, name));
+  place('scenario')
+      .replaceChildren(
+          own, ...Object.entries(kKinds).map(([kind, {name}]) => el('optgroup', {label: name}, of_kind(kind))));
   for (const radio of document.querySelectorAll('input[name="kind"]'))
     radio.addEventListener('change', () => choose_kind(radio.value));
   place('scenario').addEventListener('change', () => {

@@ -32,7 +32,8 @@ const kPictures = ['breakdown', 'memory', 'under-way', 'cache', 'rl-lines', 'tai
 const heading_of = (id) => place(id).closest('section').querySelector('h3').textContent;
 const headline = () => place('title').textContent + ': ' + kKinds[state.kind].short(state.answer.result);
 function save_png() {
-  const ids = kPictures.filter((id) => !place(id).closest('section').hidden), scale = window.devicePixelRatio || 1, pad = 16 * scale;
+  const ids = kPictures.filter((id) => !place(id).closest('section').hidden), scale = window.devicePixelRatio || 1,
+        pad = 16 * scale;
   const shown = ids.flatMap((id) => [...place(id).querySelectorAll('canvas')].map((canvas) => [id, canvas]));
   const width = Math.max(...shown.map(([, canvas]) => canvas.width)) + 2 * pad;
   const line = 26 * scale, height = shown.reduce((sum, [, c]) => sum + c.height + line + pad, line * 2 + pad);
@@ -96,8 +97,7 @@ function svg_memory(y, width) {
   const pitch = Math.min(160, inner / bars.length);
   const boxes = bars.map(([name, parts], s) => {
     let top = y + 20 + tall;
-    return held
-               .map((key, i) => {
+    return held.map((key, i) => {
                  const h = parts[key] / most * tall;
                  top -= h;
                  return svg_box(
@@ -105,7 +105,9 @@ function svg_memory(y, width) {
                      name + ' ' + key + ' ' + bytes(parts[key], 3));
                })
                .join('') +
-        (pitch > 14 ? svg_text(80 + (s + 0.5) * pitch, y + 36 + tall, bars.length > 1 ? s : name, 'text-anchor="middle"') : '');
+        (pitch > 14 ?
+             svg_text(80 + (s + 0.5) * pitch, y + 36 + tall, bars.length > 1 ? s : name, 'text-anchor="middle"') :
+             '');
   });
   const at = y + 20 + tall - limit / most * tall;
   return [
@@ -117,7 +119,8 @@ function svg_memory(y, width) {
 }
 
 function svg_timeline(y, width) {
-  const rows = new Rows(data), pitch = 22, inner = width - 100, used = kBoxes.filter((box, kind) => rows.kinds.has(kind));
+  const rows = new Rows(data), pitch = 22, inner = width - 100,
+        used = kBoxes.filter((box, kind) => rows.kinds.has(kind));
   const boxes = rows.rows.map((row, r) => {
     let out = svg_text(72, y + 34 + r * pitch, 'stage ' + row.stage, 'text-anchor="end"');
     for (let i = 0; i < row.n && i < 20000; ++i) {

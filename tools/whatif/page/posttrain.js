@@ -28,13 +28,15 @@ function rl_figures(r, layout, versus) {
         versus((x) => x.generation_s, false)),
     figure('An update', seconds(r.update_s), r.updates + ' of them a step', versus((x) => x.update_s, false)),
     figure(
-        'The engine is at work', r.engine_busy_pct.toFixed(0) + ' %', 'the trainer waits ' + seconds(r.wait_s, 3), null),
+        'The engine is at work', r.engine_busy_pct.toFixed(0) + ' %', 'the trainer waits ' + seconds(r.wait_s, 3),
+        null),
     figure(
         'Answers', grouped(r.answers),
         Math.round(r.answer_tokens.mean) + ' tokens in the mean, ' + r.answer_tokens.max + ' the longest', null),
     figure(
         'GPUs', grouped(r.gpus),
-        r.rollout_gpus === r.gpus ? 'that write and train in turn' : r.rollout_gpus + ' write, ' + r.training_gpus + ' train',
+        r.rollout_gpus === r.gpus ? 'that write and train in turn' :
+                                    r.rollout_gpus + ' write, ' + r.training_gpus + ' train',
         null),
     figure(
         'Memory of a trainer', bytes(r.memory.peak_bytes, 3), r.memory.fits ? 'fits' : 'does not fit',
@@ -51,9 +53,12 @@ const tail_chart = new Live(
 
 function show_rl(charts) {
   place('c-lines').textContent = 'Engine: ' + charts.engine + '. Trainer: ' + charts.trainer + '.';
-  const rows = charts.spans.filter(([, part]) => part !== 'wait').slice(0, 200).map(
-      ([step, part, engine, from, until]) =>
-          [(engine ? 'engine' : 'trainer') + ', ' + part_words(part), step, seconds(from), seconds(until)]);
+  const rows =
+      charts.spans.filter(([, part]) => part !== 'wait')
+          .slice(0, 200)
+          .map(([
+                 step, part, engine, from, until
+               ]) => [(engine ? 'engine' : 'trainer') + ', ' + part_words(part), step, seconds(from), seconds(until)]);
   lines_chart.show({height: 200, legend: lines_legend(charts.spans), titles: ['what', 'step', 'from', 'until'], rows});
   const some = charts.through.filter((row, i, all) => i % Math.ceil(all.length / 40) === 0);
   tail_chart.show({
@@ -126,9 +131,9 @@ const kRlKind = {
   },
   figures: rl_figures,
   memory: null,
-  alarm: (r) => r.memory.fits ? [] : [
-    el('strong', {}, 'Out of memory: '), 'the trainer takes ' + bytes(r.memory.peak_bytes, 3) + ' of a GPU. '
-  ],
+  alarm: (r) => r.memory.fits ?
+      [] :
+      [el('strong', {}, 'Out of memory: '), 'the trainer takes ' + bytes(r.memory.peak_bytes, 3) + ' of a GPU. '],
   spoken: (r) => 'Step ' + seconds(r.step_s, 3) + ', ' + digits(r.tokens_per_s_per_gpu, 3) + ' tokens a second and GPU',
   foot: (r) => seconds(r.step_s) + ' · ' + digits(r.tokens_per_s_per_gpu, 3) + ' tokens/s/GPU' +
       (r.memory.fits ? '' : ': out of memory'),
@@ -143,7 +148,9 @@ const kRlKind = {
     ['Waits', (r) => r.wait_s, (v) => seconds(v, 3), false],
     ['Engine at work', (r) => r.engine_busy_pct, (v) => v.toFixed(0) + ' %', true],
   ],
-  csv: (r) => ['gpus', 'rollout_gpus', 'training_gpus', 'step_s', 'tokens_per_s_per_gpu', ...kRlParts.map(([key]) => key)]
-                  .map((key) => [key, r[key] ?? '']).concat([['fits', r.memory.fits]]),
+  csv: (
+      r) => ['gpus', 'rollout_gpus', 'training_gpus', 'step_s', 'tokens_per_s_per_gpu', ...kRlParts.map(([key]) => key)]
+                .map((key) => [key, r[key] ?? ''])
+                .concat([['fits', r.memory.fits]]),
   fits: (r) => r.memory.fits
 };

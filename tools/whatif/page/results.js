@@ -189,8 +189,7 @@ function show_breakdown() {
     height: 62 + 34 * rows.length,
     legend: palette_legend(parts.map(([key, name]) => [name, part_index(key)])),
     titles: ['', ...parts.map(([, name]) => name), whole],
-    rows: rows.map(
-        ({name, result}) => [name, ...parts.map(([key]) => text(value(result, key))), text(total(result))]),
+    rows: rows.map(({name, result}) => [name, ...parts.map(([key]) => text(value(result, key))), text(total(result))]),
   });
 }
 
@@ -301,9 +300,9 @@ function add_nearest(banner) {
   if (!state.nearest) return;
   const sets = state.nearest.set;
   banner.append(state.nearest.keeps ? '. It would run with ' : '. The nearest that runs: ');
-  banner.append(el(
-      'button', {type: 'button', id: 'nearest', className: 'primary', onclick: () => take_nearest(sets)},
-      sets.map((set) => set.replace('=null', ' left open').replace('=', ' ')).join(', ')));
+  banner.append(
+      el('button', {type: 'button', id: 'nearest', className: 'primary', onclick: () => take_nearest(sets)},
+         sets.map((set) => set.replace('=null', ' left open').replace('=', ' ')).join(', ')));
 }
 
 function show_followed() {

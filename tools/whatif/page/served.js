@@ -5,8 +5,8 @@ const ms_text = (value) => seconds(value / 1e3);
 const rate_text = (value, unit) => si(value, unit).trim();
 
 // The share of requests that were answered as promised; null where nothing was.
-const kept_share = (r) => r.request_goodput === null || !r.request_throughput ? null :
-                                                                               r.request_goodput / r.request_throughput;
+const kept_share = (r) =>
+    r.request_goodput === null || !r.request_throughput ? null : r.request_goodput / r.request_throughput;
 const price_text = (r, kind) => r.usd_per_million_tokens ? '$' + digits(r.usd_per_million_tokens[kind], 3) : '–';
 
 function promise_figure(r, layout) {
@@ -24,7 +24,8 @@ function served_figures(r, layout, versus) {
     figure(
         'Tokens per second', rate_text(r.output_throughput, ''),
         digits(r.output_tokens_per_s_per_gpu) + ' per GPU, written', versus((x) => x.output_throughput, true)),
-    figure('First token', ms_text(r.mean_ttft_ms), 'p99 ' + ms_text(r.p99_ttft_ms), versus((x) => x.mean_ttft_ms, false)),
+    figure(
+        'First token', ms_text(r.mean_ttft_ms), 'p99 ' + ms_text(r.p99_ttft_ms), versus((x) => x.mean_ttft_ms, false)),
     figure(
         'Each token', ms_text(r.mean_tpot_ms),
         'p99 ' + ms_text(r.p99_tpot_ms) + ', ' + digits(r.tokens_per_s_per_user, 3) + ' tokens/s a user',
@@ -50,8 +51,9 @@ function served_figures(r, layout, versus) {
 // Of the latencies of all requests.
 function show_latencies(rows) {
   const titles = ['', 'mean', 'p50', 'p90', 'p95', 'p99'];
-  place('latencies').replaceChildren(plain_table(
-      'latencies', titles, rows.map((row) => [row.name, ...titles.slice(1).map((key) => seconds(row[key]))])));
+  place('latencies')
+      .replaceChildren(plain_table(
+          'latencies', titles, rows.map((row) => [row.name, ...titles.slice(1).map((key) => seconds(row[key]))])));
 }
 
 // A table that stands open, the first column its rows' names.
@@ -65,14 +67,17 @@ function plain_table(label, titles, rows) {
                    (title, i) =>
                        el(title ? 'th' : 'td', title ? {scope: 'col', className: i ? 'number' : ''} : {}, title)))),
          el('tbody', {},
-            rows.map((row) => el('tr', {}, row.map((cell, i) => el(i ? 'td' : 'th', i ? {className: 'number'} : {scope: 'row'}, cell)))))));
+            rows.map(
+                (row) =>
+                    el('tr', {},
+                       row.map((cell, i) => el(i ? 'td' : 'th', i ? {className: 'number'} : {scope: 'row'}, cell)))))));
 }
 
 const under_way = new Live(
     'under-way', 'Requests that run and wait', () => 'requests that run and wait over time',
     () => under_way_config(state.answer.charts.timeline));
-const cache_chart = new Live(
-    'cache', 'Cache in use', () => 'cache in use over time', () => cache_config(state.answer.charts.timeline));
+const cache_chart =
+    new Live('cache', 'Cache in use', () => 'cache in use over time', () => cache_config(state.answer.charts.timeline));
 
 function show_served(charts) {
   show_latencies(charts.latencies);
@@ -122,9 +127,9 @@ function load_sets() {
   const closed = traffic_kind() === 'closed loop', path = closed ? 'traffic.concurrency' : 'traffic.rate';
   const now = closed ? number_at(path) : in_unit(value_of(path), '/s');
   const values = kLoadFactors.map((factor) => closed ? Math.max(1, Math.round(now * factor)) : now * factor);
-  return [...new Set(values)].map((value) => closed ?
-                                      [[path, String(value)], ['traffic.requests', String(10 * value)]] :
-                                      [[path, Number(value.toPrecision(4)) + '/s']]);
+  return [...new Set(values)].map(
+      (value) => closed ? [[path, String(value)], ['traffic.requests', String(10 * value)]] :
+                          [[path, Number(value.toPrecision(4)) + '/s']]);
 }
 
 function load_row({sets, point}) {
@@ -165,7 +170,10 @@ const load_chart_config = () => {
 };
 
 function show_loads() {
-  const titles = ['load', 'tokens/s', 'per GPU', 'per user', 'first token p99', 'each token p99', 'promise kept', '$ per M tokens', '', ''];
+  const titles = [
+    'load', 'tokens/s', 'per GPU', 'per user', 'first token p99', 'each token p99', 'promise kept', '$ per M tokens',
+    '', ''
+  ];
   const box = el('div');
   place('load-rows').replaceChildren(box, plain_table('other loads', titles, loads.map(load_row)));
   if (loads.filter(({point}) => point.status === 'ok').length < 2) return;
@@ -238,11 +246,15 @@ const kServeKind = {
     ['p99', (r) => r.p99_ttft_ms, ms_text, false],
     ['Each token', (r) => r.mean_tpot_ms, ms_text, false],
     ['p99', (r) => r.p99_tpot_ms, ms_text, false],
-    ['$ per M written', (r) => r.usd_per_million_tokens && r.usd_per_million_tokens.output, (v) => v ? digits(v, 3) : '–', false],
+    [
+      '$ per M written', (r) => r.usd_per_million_tokens && r.usd_per_million_tokens.output,
+      (v) => v ? digits(v, 3) : '–', false
+    ],
   ],
-  csv: (r) => [
-    'gpus', 'completed', 'request_throughput', 'request_goodput', 'output_throughput', 'output_tokens_per_s_per_gpu',
-    'mean_ttft_ms', 'p99_ttft_ms', 'mean_tpot_ms', 'p99_tpot_ms', 'saturated', 'energy_per_token_j'
-  ].map((key) => [key, r[key] ?? '']).concat([['usd_per_million_tokens', (r.usd_per_million_tokens || {}).output ?? '']]),
+  csv: (r) => ['gpus', 'completed', 'request_throughput', 'request_goodput', 'output_throughput',
+               'output_tokens_per_s_per_gpu', 'mean_ttft_ms', 'p99_ttft_ms', 'mean_tpot_ms', 'p99_tpot_ms', 'saturated',
+               'energy_per_token_j']
+                  .map((key) => [key, r[key] ?? ''])
+                  .concat([['usd_per_million_tokens', (r.usd_per_million_tokens || {}).output ?? '']]),
   fits: () => true
 };

@@ -28,7 +28,8 @@ const shipped = (name) => state.catalogue.scenarios.find((scenario) => scenario.
 // Of a path whose list items have numbers, and of sections within rl, which mean what they mean outside of it.
 const schema_path = (path) => path.replace(/\[\d+\]/g, '[]');
 function key_of(path) {
-  const asked = schema_path(path), outside = asked.replace('rl.rollout.pools', 'serving.pools').replace(/^rl\.(rollout|training)\./, '');
+  const asked = schema_path(path),
+        outside = asked.replace('rl.rollout.pools', 'serving.pools').replace(/^rl\.(rollout|training)\./, '');
   return state.catalogue.keys.find((key) => key.path === asked) ||
       state.catalogue.keys.find((key) => key.path === outside);
 }

@@ -82,7 +82,8 @@ function show_variants() {
   const titles = ['Variant', ...kKinds[state.kind].columns.map(([title]) => title), 'Fits', ''];
   const head = titles.map(
       (title, i) =>
-          el(title ? 'th' : 'td', title ? {scope: 'col', className: i > 0 && i < titles.length - 2 ? 'number' : ''} : {}, title));
+          el(title ? 'th' : 'td',
+             title ? {scope: 'col', className: i > 0 && i < titles.length - 2 ? 'number' : ''} : {}, title));
   place('variants')
       .replaceChildren(
           el('div', {className: 'scroll', tabIndex: 0, role: 'region', 'aria-label': 'table of variants'},
@@ -97,8 +98,9 @@ const csv_text = (rows) => rows.map((row) => row.map(csv_cell).join(',') + '\r\n
 
 function variants_csv() {
   const all = [...state.pins, {name: 'now', sets: [...state.sets], result: state.answer.result}];
-  const rows = all.filter((pin) => pin.result).map(({name, sets, result}) => [
-    ['name', name], ['changes', set_texts(sets).join(' ')], ...kKinds[state.kind].csv(result)
-  ]);
+  const rows = all.filter((pin) => pin.result)
+                   .map(
+                       ({name, sets, result}) => [
+                           ['name', name], ['changes', set_texts(sets).join(' ')], ...kKinds[state.kind].csv(result)]);
   return csv_text([rows.at(-1).map(([title]) => title), ...rows.map((row) => row.map(([, value]) => value))]);
 }
