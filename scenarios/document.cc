@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <filesystem>
 #include <string_view>
 
@@ -125,6 +126,33 @@ std::string written_key(const Settings& document, const std::string& dotted) {
   return there != forms.end() ? *there : dotted;
 }
 
+/// As set_path, where a step such as "pools[0]" is an item of a list that is there.
+void set_item_path(Settings& document, const std::string& dotted, const Settings& value) {
+  const std::size_t open = dotted.find('['), close = dotted.find(']', open);
+  if (open == std::string::npos || close == std::string::npos) return document.set_path(dotted, value);
+  const std::string list = dotted.substr(0, open), rest = dotted.substr(close + 1);
+  const std::string index = dotted.substr(open + 1, close - open - 1);
+  const Settings* items = document.find_path(list);
+  const auto refuse = [&](const std::string& expected) {
+    throw UserError(value.place(), dotted, "expected " + expected);
+  };
+  if (items == nullptr || !items->is_sequence() || items->items().empty()) refuse(list + " to be a list");
+  const std::size_t size = items->items().size();
+  std::size_t at = size;
+  const auto [end, error] = std::from_chars(index.data(), index.data() + index.size(), at);
+  if (error != std::errc{} || end != index.data() + index.size() || at >= size)
+    refuse(fmt::format("an item of {} from 0 to {}, as in {}[0]", list, size - 1, list));
+  if (!rest.empty() && (rest.front() != '.' || rest.size() == 1)) refuse("a key such as " + list + "[0].name");
+  Settings changed = Settings::sequence(items->place(), items->path());
+  for (std::size_t i = 0; i < size; ++i) {
+    Settings item = items->items()[i];
+    if (i == at && rest.empty()) item = value;
+    if (i == at && !rest.empty()) set_item_path(item, rest.substr(1), value);
+    changed.append(std::move(item));
+  }
+  document.set_path(list, std::move(changed));
+}
+
 /// A name that is short for one that ships becomes that one, so that a scenario that is kept reads again.
 void spell_out(Assignment& assignment) {
   if (!assignment.value.is_scalar() || is_path(assignment.value.text())) return;
@@ -181,7 +209,7 @@ Assignment parse_assignment(const std::string& text, const std::string& source) 
 
 void apply(Settings& document, const Assignment& assignment) {
   open_references(document, assignment.key);
-  document.set_path(written_key(document, assignment.key), assignment.value);
+  set_item_path(document, written_key(document, assignment.key), assignment.value);
 }
 
 void apply_set(Settings& document, const std::string& text) {

@@ -159,6 +159,7 @@ Documents& documents() {
 
 ShippedOnly::ShippedOnly() { ++shipped_only; }
 ShippedOnly::~ShippedOnly() { --shipped_only; }
+bool only_shipped() { return shipped_only > 0; }
 
 Settings read_once(const std::string& file) {
   SIM_CHECK(shipped_only == 0 || ships(file), "{} is to be read for who may name what ships alone", file);

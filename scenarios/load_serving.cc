@@ -8,6 +8,7 @@
 #include "scenarios/schema.h"
 #include "scenarios/schema_serving.h"
 #include "scenarios/serving.h"
+#include "scenarios/shipped_only.h"
 #include "sim/long_time.h"
 
 namespace orrery::scenarios {
@@ -426,6 +427,7 @@ void load_traffic(const Settings& document, ServingScenario& s) {
     section.fail("expected exactly one of trace, rate and concurrency");
   const Settings* requests = given(&section, "requests");
   if (trace != nullptr) {
+    if (only_shipped()) trace->fail("is a file of requests: files are read on the command line alone");
     for (const char* key :
          {"input", "output", "prefix", "arrivals", "burstiness", "duration", "levels", "warmup", "length_ratio"})
       if (const Settings* other = given(&section, key); other != nullptr)

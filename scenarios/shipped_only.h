@@ -13,4 +13,7 @@ class ShippedOnly {
   ShippedOnly& operator=(const ShippedOnly&) = delete;
 };
 
+/// Whether one lives on this thread.
+bool only_shipped();
+
 }  // namespace orrery::scenarios

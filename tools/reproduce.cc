@@ -47,6 +47,17 @@ struct ReproduceOptions {
 
 using Columns = std::vector<std::pair<std::string, std::string>>;
 
+/// What stands beside a column's numbers in a paper, with what the row is called there; a time to train has its own.
+struct RowName {
+  const char *key, *name, *unit;
+};
+constexpr std::array kRowNames{RowName{"iteration_time_s", "step", "s"},
+                               RowName{"tokens_per_s", "throughput", "M tokens/s"},
+                               RowName{"minutes_per_billion_tokens", "time of 1e9 tokens", "min"},
+                               RowName{"aggregate_pflops", "aggregate", "PFLOP/s"},
+                               RowName{"pflops_8_per_parameter", "8 N D", "PFLOP/s"},
+                               RowName{"time_to_train", "time to train", ""}};
+
 /// Every column that a table may have, in print order; the keys are those of `published`.
 const Columns& all_columns() {
   static const Columns kColumns = {{"iteration_time_s", "step,\ns"},
@@ -272,23 +283,26 @@ Grid systems_grid(const std::string& title, const Columns& columns, const std::v
   if (systems.empty()) return grid;  // interrupted before the first was done
   for (const auto& [column, key, value] : layout_of(systems.front()))
     grid.columns.push_back({column, key, column == "system" || column == "platform"});
-  grid.columns.insert(
-      grid.columns.end(),
-      {{"figure", "figure", true}, {"published", "published"}, {"predicted", "predicted"}, {"error", "error_pct"}});
+  grid.columns.insert(grid.columns.end(), {{"figure", "figure", true},
+                                           {"published", "published", false, GridColumn::kOfRow},
+                                           {"predicted", "predicted", false, GridColumn::kOfRow},
+                                           {"error", "error_pct"}});
   for (const System& system : systems) {
     bool first = true;
-    for (const auto& [key, heading] : columns) {
+    for (const auto& [column_key, heading] : columns) {
+      const std::string& key = column_key;
       const auto published = system.published.find(key);
       if (published == system.published.end()) continue;
       const double predicted = system.predicted.at(key), error = 100 * (predicted / published->second - 1);
       std::vector<std::string> place;
       for (const auto& [column, name, value] : layout_of(system)) place.push_back(value);
-      std::string figure = heading;  // with its unit, which `exact` has in the key
-      std::replace(figure.begin(), figure.end(), '\n', ' ');
+      const auto* named =
+          std::find_if(kRowNames.begin(), kRowNames.end(), [&](const RowName& r) { return r.key == key; });
       Grid::Row row;
+      row.unit = named->unit;
       row.cells = first ? place : std::vector<std::string>(place.size());
       row.exact = place;
-      row.cells.insert(row.cells.end(), {figure, cell_text(system, key, published->second),
+      row.cells.insert(row.cells.end(), {named->name, cell_text(system, key, published->second),
                                          cell_text(system, key, predicted), error_text(error)});
       row.exact.insert(row.exact.end(), {key, fmt::format("{}", published->second), fmt::format("{}", predicted),
                                          fmt::format("{}", error)});

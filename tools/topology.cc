@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cmath>
 #include <cstring>
@@ -200,6 +201,32 @@ nlohmann::ordered_json parts_json(const Parts& parts, const Quotes& quotes) {
   return json;
 }
 
+/// Levels from the highest switches down to what is inside a node, each with its links towards the next one below.
+std::vector<SheetLevel> levels_of(const Cluster::Description& about) {
+  struct Level {
+    const char* what;
+    topology::Tier below;  // of the links towards the next level
+  };
+  using topology::Tier;
+  constexpr std::array kLevels{
+      Level{"global exchange", Tier::global}, Level{"core switch", Tier::core}, Level{"spine switch", Tier::spine},
+      Level{"leaf switch", Tier::leaf},       Level{"NIC", Tier::nic},          Level{"GPU", Tier::node},
+      Level{"NVSwitch", Tier::node}};
+  std::vector<SheetLevel> levels;
+  for (const Level& level : kLevels) {
+    for (const auto& row : about.vertices)
+      if (row.what == std::string_view(level.what) && row.count > 0) levels.push_back({level.what, row.count, "", 0});
+    if (levels.empty() || levels.back().what != level.what || level.what == std::string_view("NVSwitch")) continue;
+    for (const auto& row : about.tiers) {
+      if (row.tier != level.below || row.links == 0) continue;
+      levels.back().links = fmt::format("{} {} links of {}, together {}", count_text(static_cast<double>(row.links)),
+                                        topology::name_of(row.tier), rate_text(row.rate_each), rate_text(row.total));
+      levels.back().bytes_per_s = row.total.value();
+    }
+  }
+  return levels;
+}
+
 Sheet description_sheet(const NamedCluster& named, const std::vector<PlacedPaths>& placed, const Quotes& quotes) {
   const Cluster& cluster = named.cluster;
   const Cluster::Description about = cluster.describe();
@@ -210,6 +237,11 @@ Sheet description_sheet(const NamedCluster& named, const std::vector<PlacedPaths
   if (about.collision_factor > 1.0)
     sheet.add_fact("ECMP", fmt::format("x {:.3f}", about.collision_factor),
                    "expected slow-down of a fully loaded leaf uplink");
+  sheet.add_levels(
+      "Levels",
+      "From the highest switches down to the GPUs of a node; a line stands for a bundle of links, the wider "
+      "the more bytes a second it carries.",
+      levels_of(about));
   sheet.add_table("Counts", {}, counts_table(about));
   if (const Parts parts(about); parts.links() > 0)
     sheet.add_table("Parts of the network", {}, parts_table(parts, quotes, cluster.gpus()));

@@ -1,9 +1,14 @@
 // Does the engine behind the what-if page answer as `orrery run` does, and survive whatever it is asked?
 #include <nlohmann/json.hpp>
 
+#include "scenarios/rl.h"
 #include "scenarios/scenario.h"
+#include "scenarios/serving.h"
+#include "sim/text_file.h"
 #include "tests/catch.h"
 #include "tools/report/report.h"
+#include "tools/study/rl.h"
+#include "tools/study/serving.h"
 #include "tools/whatif/engine.h"
 #include "tools/whatif/page_text.h"
 
@@ -89,6 +94,69 @@ TEST_CASE("what would fit is found where a step does not fit, and is not searche
   std::vector<std::string> changed = sets;
   for (const json& set : remedies[0]["set"]) changed.push_back(set);
   CHECK(run(engine, kJob, changed)["result"]["memory"]["fits"] == true);
+}
+
+namespace {
+
+std::string shipped_text(const std::string& name) {
+  return sim::read_text(scenarios::data_directory() + "/scenarios/" + name + ".yaml", "a YAML file");
+}
+
+}  // namespace
+
+TEST_CASE("the page answers what is served and post-trained as the commands do") {
+  WhatIfEngine engine(WhatIfEngine::Names::shipped);
+  const std::string served = shipped_text("serving/llama3.1-70b-serving-h100");
+  const std::vector<std::string> sets{"serving.pools[0].parallelism.tensor=2", "serving.pools[0].replicas=4",
+                                      "precision.weights=fp8", "traffic.duration=60 s"};
+  sim::Settings document = scenarios::parse_yaml(served, "scenario.yaml");
+  for (const std::string& set : sets) scenarios::apply_set(document, set);
+  const auto study = tools::study_serving(scenarios::load_serving(document));
+  const json answer = run(engine, served, sets);
+  CHECK(answer["kind"] == "serve");
+  CHECK(answer["result"] == json::parse(tools::serving_json(study).dump()));
+  CHECK(answer["layout"]["serving.pools[0].parallelism.tensor"] == 2);
+  CHECK(answer["layout"]["traffic"] == "open loop");
+  CHECK(answer["layout"]["serving.slo.ttft"] == "500 ms");
+  CHECK(run(engine, answer["yaml"].get<std::string>())["result"] == answer["result"]);
+
+  const std::string trained = shipped_text("rl/qwen3-32b-grpo-256h100-separate");
+  const json step = run(engine, trained, {"rl.prompts=64", "rl.mini_batch=1024"});
+  sim::Settings rl = scenarios::parse_yaml(trained, "scenario.yaml");
+  scenarios::apply_set(rl, "rl.prompts=64");
+  scenarios::apply_set(rl, "rl.mini_batch=1024");
+  CHECK(step["kind"] == "rl");
+  CHECK(step["result"] == json::parse(tools::rl_json(tools::study_rl(scenarios::load_rl(rl))).dump()));
+  CHECK(step["layout"]["rl.placement"] == "separate");
+}
+
+TEST_CASE("points of served scenarios, loads that a browser may not ask for, and files of requests") {
+  WhatIfEngine engine(WhatIfEngine::Names::shipped);
+  const std::string served = shipped_text("serving/llama3.1-70b-serving-h100");
+  const json sets = {{"traffic.rate=1/s", "traffic.duration=60 s"}, {"serving.pools[0].parallelism.tensor=3"}};
+  const json points = ask(engine, {{"do", "points"}, {"text", served}, {"points", sets}})["points"];
+  REQUIRE(points.size() == 2);
+  CHECK(points[0]["output_throughput"] ==
+        run(engine, served, {"traffic.rate=1/s", "traffic.duration=60 s"})["result"]["output_throughput"]);
+  CHECK(points[1]["status"] == "infeasible");
+  const std::string many = run(engine, served, {"traffic.rate=1000000/s"})["error"];
+  CHECK(many.find("expected at most") != std::string::npos);
+  const std::string trace = run(engine, served, {"traffic={trace: /etc/passwd}"})["error"];
+  CHECK(trace.find("files are read on the command line alone") != std::string::npos);
+}
+
+TEST_CASE("an item of a list is set by its number, and only where there is one") {
+  WhatIfEngine engine(WhatIfEngine::Names::shipped);
+  const std::string served = shipped_text("serving/llama3.1-70b-serving-h100");
+  for (const auto& [set, said] : std::vector<std::pair<std::string, std::string>>{
+           {"serving.pools[1].replicas=2", "an item of serving.pools from 0 to 0"},
+           {"serving.pools[x].replicas=2", "an item of serving.pools"},
+           {"serving.slo[0].ttft=2", "serving.slo to be a list"},
+           {"serving.pools[0]replicas=2", "a key such as serving.pools[0].name"},
+           {"serving.pools[0].=2", "a key such as"}}) {
+    INFO(set);
+    CHECK(run(engine, served, {set})["error"].get<std::string>().find(said) != std::string::npos);
+  }
 }
 
 TEST_CASE("a mistake comes back as the line of the command line") {

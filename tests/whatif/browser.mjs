@@ -8,7 +8,7 @@ export const root = join(dirname(fileURLToPath(import.meta.url)), '../..');
 export const page_file = join(root, 'build/whatif/orrery.html');
 export const page_url = pathToFileURL(page_file).href;
 
-const kChromium = ['/usr/bin/chromium', '/usr/bin/chromium-browser'].find(existsSync);
+const kChromium = [process.env.CHROMIUM, '/usr/bin/chromium', '/usr/bin/chromium-browser'].find((path) => path && existsSync(path));
 
 const kFlags = [
   '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking',

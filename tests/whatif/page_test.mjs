@@ -22,11 +22,13 @@ function served_url() {
   return new Promise((done) => child.stdout.once('data', (text) => done(/http:\S+/.exec(String(text))[0])));
 }
 
-// What `orrery run` says of a scenario, as JSON.
-function native(words) {
+// What `orrery run`, or another command, says of a scenario, as JSON.
+function native(words, command = 'run') {
   const options = {cwd: folder, env: {...process.env, ORRERY_HOME: root}, maxBuffer: 1 << 28};
-  return JSON.parse(execFileSync(program, ['run', ...words, '--json', '-'], options));
+  return JSON.parse(execFileSync(program, [command, ...words, '--json', '-'], options));
 }
+// The words of a command line as the page shows it.
+const words_of = (command) => [...command.matchAll(/'([^']*)'|(\S+)/g)].map(([, quoted, plain]) => quoted ?? plain);
 const result_of = (page) => page.evaluate(() => state.answer.result);
 const errors_of = (page) => page.evaluate(() => document.documentElement.dataset.errors);
 
@@ -45,6 +47,15 @@ async function type(page, path, value) {
   const field = page.locator('#key-' + path.replaceAll('.', '-'));
   await field.fill(value);
   await field.press('Enter');
+  await settled(page);
+}
+
+// The text of the scenario, typed over what stands there.
+async function write(page, text) {
+  await page.locator('#text').focus();
+  await page.keyboard.press('Control+A');
+  await page.keyboard.insertText(text);
+  await page.waitForTimeout(400);
   await settled(page);
 }
 
@@ -122,20 +133,86 @@ const tests = {
     await page.close();
   },
 
+  async 'what is served is answered as orrery serving does, and a link keeps every control'() {
+    const page = await opened();
+    await page.locator('input[name="kind"][value="serve"]').check();
+    await settled(page);
+    await type(page, 'traffic.duration', '60');
+    await page.locator('#key-serving-pools-0-parallelism-tensor').fill('8');
+    await page.keyboard.press('Enter');
+    await settled(page);
+    assert.match(await page.locator('#followed').textContent(), /replicas is left open/);
+    await page.locator('#key-traffic').selectOption('closed loop');
+    await settled(page);
+    const shown = await result_of(page), command = await page.locator('#command').textContent();
+    assert.match(command, /^orrery serving llama3\.1-70b-serving-h100 --set /);
+    assert.deepStrictEqual(shown, native(words_of(command).slice(2), 'serving'));
+    assert.match(await page.locator('#latencies').textContent(), /time to first token/);
+    const other = await opened({}, await page.evaluate(() => link_text()));
+    assert.strictEqual(await other.locator('#command').textContent(), command);
+    assert.strictEqual(await other.locator('#key-traffic').inputValue(), 'closed loop');
+    assert.strictEqual(await other.locator('input[name="kind"]:checked').inputValue(), 'serve');
+    await other.close();
+    await page.locator('#key-traffic').selectOption('open loop');
+    await type(page, 'traffic.rate', '200');
+    assert.match(await page.locator('#banner').textContent(), /Saturated/);
+    await type(page, 'traffic.rate', '2');
+    await page.locator('#loads').click();
+    await page.waitForFunction(() => loads.length === 6, null, {timeout: 60000});
+    assert.match(await page.locator('#load-rows').textContent(), /saturated|%/);
+  },
+
+  async 'a step of reinforcement learning is answered as orrery rl does, and the GPUs are shared out'() {
+    const page = await opened();
+    await page.locator('input[name="kind"][value="rl"]').check();
+    await settled(page);
+    await type(page, 'rl.prompts', '64');
+    await page.locator('#key-rl-placement').selectOption('asynchronous');
+    await settled(page);
+    const shown = await result_of(page), command = await page.locator('#command').textContent();
+    assert.match(command, /^orrery rl qwen3-32b-grpo-256h100-separate /);
+    assert.deepStrictEqual(shown, native(words_of(command).slice(2), 'rl'));
+    if (await page.evaluate(() => serves())) {
+      await page.locator('#ask-splits').click();
+      await page.locator('#split-rows button').first().click({timeout: 120000});
+      await settled(page);
+      assert.ok((await result_of(page)).step_s <= shown.step_s);
+    }
+    await page.locator('input[name="kind"][value="train"]').check();
+    await settled(page);
+    assert.strictEqual(await page.locator('#scenario').inputValue(), 'eos-gpt3-175b');
+  },
+
   async 'an error in the text is shown at its line'() {
     const page = await opened();
-    await page.locator('#text').fill(
-        'cluster: {device: h100-sxm-80gb, gpus: 8}\nmodel: gpt3-6.7b\nbatch: {globl: 8}\n');
-    await page.waitForTimeout(400);
-    await settled(page);
+    await write(page, 'cluster: {device: h100-sxm-80gb, gpus: 8}\nmodel: gpt3-6.7b\nbatch: {globl: 8}\n');
     assert.match(await page.locator('#banner').textContent(), /:3:9: batch\.globl: unknown key; did you mean "global"/);
-    assert.strictEqual((await page.locator('#lines .wrong').textContent()).trim(), '3');
-    await page.locator('#text').fill(
-        'cluster: {device: h100-sxm-80gb, gpus: 8}\nmodel: gpt3-6.7b\nbatch: {global: 8}\n');
-    await page.waitForTimeout(400);
-    await settled(page);
-    writeFileSync(join(folder, 'own.yaml'), await page.locator('#text').inputValue());
+    assert.strictEqual((await page.locator('.wrong .CodeMirror-linenumber, #lines .wrong').textContent()).trim(), '3');
+    await write(page, 'cluster: {device: h100-sxm-80gb, gpus: 8}\nmodel: gpt3-6.7b\nbatch: {global: 8}\n');
+    writeFileSync(join(folder, 'own.yaml'), await page.evaluate(() => written.value()));
     assert.strictEqual((await result_of(page)).iteration_time_s, native(['own.yaml']).iteration_time_s);
+  },
+
+  async 'what may stand at a place of the text is offered with what it means'() {
+    const page = await opened();
+    const offered = (text) =>
+        page.evaluate((before) => completions_at(before).list.map((one) => one.text.trim()), text);
+    for (const [text, word] of [
+             ['clus', 'cluster:'], ['cluster: {device: h100', 'h100-sxm-80gb'],
+             ['serving:\n  pools:\n  - {role: pre', 'prefill'],
+             ['serving:\n  pools:\n    - name: all\n      max_s', 'max_sequences:'], ['traffic:\n  ', 'rate:'],
+             ['rl:\n  training:\n    parallelism: {ten', 'tensor:'], ['precision: {kv_cache: ', 'fp8'],
+             ['# clus: {\nbatch:\n  mi', 'micro:']])
+      assert.ok((await offered(text)).includes(word), text + ' is offered ' + word);
+    assert.match(await page.evaluate(() => help_at('cluster: {gp', 'us: 8}')), /^cluster\.gpus: .+ \(integer/);
+    if (!await page.evaluate(() => typeof CodeMirror !== 'undefined')) return;
+    await page.locator('#text').focus();
+    await page.keyboard.press('Control+End');
+    await page.keyboard.press('Enter');
+    await page.keyboard.type('pow');
+    await page.locator('.CodeMirror-hints li').first().waitFor();
+    await page.keyboard.press('Enter');
+    assert.match(await page.evaluate(() => written.value()), /\npower: $/);
   },
 
   async 'out of memory is a banner with ways out, and a way out that is chosen fits'() {
@@ -248,16 +325,20 @@ const tests = {
 
   async 'a checker of accessibility finds nothing, in light and dark, on a phone and wide'() {
     const axe = readFileSync(require_package.resolve('axe-core/axe.min.js'), 'utf8');
+    const wide = {width: 1440, height: 900}, phone = {width: 360, height: 740};
     for (const colorScheme of ['light', 'dark']) {
-      for (const viewport of [{width: 1440, height: 900}, {width: 360, height: 740}]) {
+      for (const [kind, viewport] of [
+               ['train', wide], ['train', phone], ['serve', wide], ['serve', phone], ['rl', wide]]) {
         const page = await opened({colorScheme, viewport});
+        await page.locator(`input[name="kind"][value="${kind}"]`).check();
+        await settled(page);
         await page.locator('#pin').click();
-        await type(page, 'parallelism.tensor', '7');
+        if (kind === 'train') await type(page, 'parallelism.tensor', '7');
         await page.evaluate(axe);
         const {violations} = await page.evaluate(() => axe.run());
         const told =
             violations.map(({id, nodes}) => id + ': ' + nodes.slice(0, 3).map((n) => n.html.slice(0, 120)).join(' | '));
-        assert.deepStrictEqual(told, [], colorScheme + ' ' + viewport.width);
+        assert.deepStrictEqual(told, [], [colorScheme, kind, viewport.width].join(' '));
         assert.ok(
             await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), 'no sideways scrolling');
         await page.close();

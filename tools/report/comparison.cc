@@ -65,7 +65,7 @@ const std::vector<Field>& fields() {
        [](const ComparisonRow& row, bool exact) {
          return number_field(row.system->report, sim::to_seconds(row.system->report.iteration), exact, 3);
        }},
-      {"tokens/s,\nthousands", "thousand_tokens_per_s", false,
+      {"throughput,\nk tokens/s", "thousand_tokens_per_s", false,
        [](const ComparisonRow& row, bool exact) {
          return number_field(row.system->report, row.system->report.rates.tokens_per_s / 1e3, exact, 1);
        }},

@@ -112,6 +112,22 @@ void write_html(std::ostream& out, const Grid& grid) {
   out << "</ul>\n</body></html>\n";
 }
 
+/// The table with units beside its numbers.
+Grid with_units(Grid grid) {
+  for (GridColumn& column : grid.columns)
+    if (!column.unit.empty() && column.unit != GridColumn::kOfRow) column.title += ", " + column.unit;
+  for (Grid::Row& row : grid.rows) {
+    if (row.unit.empty()) continue;
+    for (std::size_t c = 0; c < row.cells.size(); ++c) {
+      std::string& cell = row.cells[c];
+      const std::size_t comma = cell.rfind(", ");
+      if (grid.columns[c].left && cell.ends_with(", " + row.unit)) cell.erase(comma);
+      if (grid.columns[c].unit == GridColumn::kOfRow && !cell.empty() && cell != "-") cell += " " + row.unit;
+    }
+  }
+  return grid;
+}
+
 }  // namespace
 
 const std::vector<std::string>& grid_format_names() {
@@ -135,13 +151,13 @@ void write_grid(std::ostream& out, GridFormat format, const Grid& grid) {
     case GridFormat::text:
       return write_text(out, grid);
     case GridFormat::markdown:
-      return write_markdown(out, grid);
+      return write_markdown(out, with_units(grid));
     case GridFormat::latex:
-      return write_latex(out, grid);
+      return write_latex(out, with_units(grid));
     case GridFormat::csv:
       return write_csv(out, grid);
     case GridFormat::html:
-      return write_html(out, grid);
+      return write_html(out, with_units(grid));
   }
 }
 

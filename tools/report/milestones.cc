@@ -87,9 +87,15 @@ std::vector<Milestone> milestones_of(const sim::Settings& document) {
 Grid milestones_grid(const std::string& title, const std::vector<Milestone>& milestones) {
   Grid grid;
   grid.title = title + ", FLOPs";
-  grid.columns = {{"system", "name", true},   {"parameters", "parameters"}, {"tokens", "tokens"},
-                  {"6 N D", "six_n"},         {"square", "square"},         {"causal", "causal"},
-                  {"published", "published"}, {"error", "error_pct"}};
+  const char* unit = "FLOP";
+  grid.columns = {{"system", "name", true},
+                  {"parameters", "parameters"},
+                  {"tokens", "tokens"},
+                  {"6 N D", "six_n", false, unit},
+                  {"square", "square", false, unit},
+                  {"causal", "causal", false, unit},
+                  {"published", "published", false, unit},
+                  {"error", "error_pct"}};
   for (const Milestone& m : milestones) {
     const auto error = m.error_pct();
     Grid::Row row;

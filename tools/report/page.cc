@@ -75,6 +75,8 @@ void write_page(std::ostream& out, const nlohmann::ordered_json& data) {
   for (const char* part : {"elements.js", "base.js", "chart.js", "charts.js", "canvas.js", "table.js"})
     out << "<script>\n" << page_part(part) << "</script>\n";
   if (kind == "compare") out << "<script>\n" << page_part("timeline.js") << "</script>\n";
+  if (kind == "serving") out << "<script>\n" << page_part("served_charts.js") << "</script>\n";
+  if (kind == "rl") out << "<script>\n" << page_part("rl_charts.js") << "</script>\n";
   if (kind == "run") {
     for (const char* part : {"timeline.js", "advice.js", "explain.js", "rank_map.js"})
       out << "<script>\n" << page_part(part) << "</script>\n";

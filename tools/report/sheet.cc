@@ -72,6 +72,14 @@ void Sheet::add_text(const std::string& title, const std::string& text) {
   sections_.push_back({title, {}, {}, {}, text, {}});
 }
 
+void Sheet::add_levels(const std::string& title, const std::string& caption, std::vector<SheetLevel> levels) {
+  Section section;
+  section.title = title;
+  section.caption = caption;
+  section.levels = std::move(levels);
+  sections_.push_back(std::move(section));
+}
+
 ordered_json Sheet::page() const {
   ordered_json page{{"kind", "sheet"},
                     {"title", title_},
@@ -82,6 +90,9 @@ ordered_json Sheet::page() const {
     ordered_json json{{"title", section.title}, {"caption", section.caption}};
     if (section.table) add_table_json(*section.table, json);
     if (section.chart) json["chart"] = chart_json(*section.chart);
+    for (const SheetLevel& level : section.levels)
+      json["levels"].push_back(
+          {{"what", level.what}, {"count", level.count}, {"links", level.links}, {"bytes_per_s", level.bytes_per_s}});
     if (!section.text.empty()) json["text"] = section.text;
     json["notes"] = section.notes;
     page["sections"].push_back(std::move(json));

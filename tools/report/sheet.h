@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
@@ -26,6 +27,14 @@ struct SheetChart {
   std::vector<SheetSeries> series;  // each as long as `labels` or `x`
 };
 
+/// A network by its levels, the highest first: what there is of each, and the links down to the next one.
+struct SheetLevel {
+  std::string what;
+  std::int64_t count = 0;
+  std::string links;       // in words; empty: none below
+  double bytes_per_s = 0;  // of all of them, one direction
+};
+
 class Sheet {
  public:
   Sheet(std::string title, std::string subtitle);
@@ -36,6 +45,8 @@ class Sheet {
   /// With the grid's notes below it.
   void add_grid(const std::string& title, const std::string& caption, const Grid& grid);
   void add_chart(const std::string& title, const std::string& caption, const SheetChart& chart);
+  /// A drawing whose size hangs on the number of levels alone.
+  void add_levels(const std::string& title, const std::string& caption, std::vector<SheetLevel> levels);
   /// Text as it stands, in letters of one width.
   void add_text(const std::string& title, const std::string& text);
   /// The page's data, of the kind "sheet".
@@ -48,6 +59,7 @@ class Sheet {
     std::optional<SheetChart> chart;
     std::string text;
     std::vector<std::string> notes;
+    std::vector<SheetLevel> levels = {};
   };
 
   std::string title_, subtitle_;

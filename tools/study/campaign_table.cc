@@ -112,10 +112,10 @@ Grid grid_of(const std::string& title, const std::vector<CampaignRow>& rows) {
   grid.title = title;
   grid.columns = {{"campaign", "campaign", true},
                   {"figure", "figure", true},
-                  {"published", "published"},
-                  {"simulated", "predicted"},
-                  {"p5", "p5"},
-                  {"p95", "p95"},
+                  {"published", "published", false, GridColumn::kOfRow},
+                  {"simulated", "predicted", false, GridColumn::kOfRow},
+                  {"p5", "p5", false, GridColumn::kOfRow},
+                  {"p95", "p95", false, GridColumn::kOfRow},
                   {"error", "error_pct"}};
   for (const CampaignRow& row : rows) {
     bool first = true;
@@ -139,6 +139,7 @@ Grid grid_of(const std::string& title, const std::vector<CampaignRow>& rows) {
         line.cells.back() = error_text(error);
         line.exact.back() = fmt::format("{}", error);
       }
+      line.unit = times == 100 ? "%" : "";
       line.begins_group = first;
       first = false;
       grid.rows.push_back(std::move(line));

@@ -90,8 +90,8 @@ Grid grid_of(const LayerTable& table) {
   grid.title = fmt::format("{}: {}", table.name, table.title);
   grid.columns = {{"layer", "name", true},
                   {"figure", "figure", true},
-                  {"published", "published"},
-                  {"predicted", "predicted"},
+                  {"published", "published", false, GridColumn::kOfRow},
+                  {"predicted", "predicted", false, GridColumn::kOfRow},
                   {"error", "error_pct"}};
   grid.notes.push_back(fmt::format("Source: {}.", table.source));
   for (const std::string& note : table.notes) grid.notes.push_back(note);
@@ -104,6 +104,7 @@ Grid grid_of(const LayerTable& table) {
                     number_text(1e3 * part.predicted), error_text(error)};
       line.exact = {row.name, part.name, fmt::format("{}", part.published), fmt::format("{}", part.predicted),
                     fmt::format("{}", error)};
+      line.unit = "ms";
       line.begins_group = first;
       first = false;
       grid.rows.push_back(std::move(line));

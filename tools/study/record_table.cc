@@ -220,8 +220,12 @@ RecordTable simulate_records(const std::string& name, const sim::Settings& docum
 Grid grid_of(const RecordTable& table) {
   Grid grid;
   grid.title = fmt::format("{}: {}", table.name, table.title);
-  grid.columns = {{"row", "id", true},        {"GPUs", "gpus"},           {"layout", "layout", true},
-                  {"figure", "figure", true}, {"published", "published"}, {"predicted", "predicted"},
+  grid.columns = {{"row", "id", true},
+                  {"GPUs", "gpus"},
+                  {"layout", "layout", true},
+                  {"figure", "figure", true},
+                  {"published", "published", false, GridColumn::kOfRow},
+                  {"predicted", "predicted", false, GridColumn::kOfRow},
                   {"error", "error_pct"}};
   grid.notes.push_back(fmt::format("Source: {}.", table.source));
   for (const std::string& note : table.notes) grid.notes.push_back(note);
@@ -245,6 +249,7 @@ Grid grid_of(const RecordTable& table) {
                     fmt::format("{}", cell.published),
                     fmt::format("{}", cell.predicted),
                     fmt::format("{}", cell.error_pct())};
+      line.unit = cell.unit == "times" ? "" : cell.unit;
       line.begins_group = first;
       first = false;
       grid.rows.push_back(std::move(line));

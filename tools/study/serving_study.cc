@@ -232,6 +232,14 @@ serving::Limits limits_of(const PoolStudy& study, const scenarios::ServingScenar
   return limits;
 }
 
+serving::Trace trace_in_file(const scenarios::ServingScenario& scenario) {
+#ifdef ORRERY_DATA_MOUNTED  // a page without a server
+  throw sim::UserError(scenario.id + ": traffic.trace: files are read on the command line alone");
+#else
+  return read_trace(scenario.trace_file, scenario.time_scale, scenario.most_requests.value_or(0));
+#endif
+}
+
 /// Tiers below the first pool's cache, in contents of the trace.
 void lay_tiers(ServingStudy& study, serving::Limits& limits, const workloads::IterationTimes& times) {
   const scenarios::ServedPool& pool = study.pools.front().pool;
@@ -315,6 +323,12 @@ void run_apart(ServingStudy& study, workloads::IterationTimes& prompts, workload
 
 }  // namespace
 
+std::vector<PoolStudy> served_pools(const scenarios::ServingScenario& scenario) {
+  std::vector<PoolStudy> pools{pool_of(scenario, scenario, times_of(scenario, scenario))};
+  if (scenario.answers) pools.push_back(pool_of(scenario, *scenario.answers, times_of(scenario, *scenario.answers)));
+  return pools;
+}
+
 ServingStudy study_serving(const scenarios::ServingScenario& scenario) {
   ServingStudy study;
   study.scenario = scenario;
@@ -328,9 +342,8 @@ ServingStudy study_serving(const scenarios::ServingScenario& scenario) {
   }
   study.memory = study.pools.back().memory;
   study.blocks = study.pools.back().blocks;
-  study.trace = scenario.trace_file.empty()
-                    ? serving::trace_of(scenario.traffic, scenario.limits.block_tokens)
-                    : read_trace(scenario.trace_file, scenario.time_scale, scenario.most_requests.value_or(0));
+  study.trace = scenario.trace_file.empty() ? serving::trace_of(scenario.traffic, scenario.limits.block_tokens)
+                                            : trace_in_file(scenario);
   if (study.trace.requests.empty()) throw sim::UserError(scenario.id + ": traffic comes to no request at all");
   serving::Fleet fleet;
   fleet.replicas = scenario.replicas;

@@ -74,6 +74,8 @@ struct ServingStudy {
   double carbon_g(double of_joules) const { return of_joules / 3.6e6 * scenario.power.carbon_g_per_kwh; }
 };
 
+/// The room that weights leave for a cache in each pool, without a run. Throws sim::UserError where there is none.
+std::vector<PoolStudy> served_pools(const scenarios::ServingScenario& scenario);
 /// Throws sim::UserError where weights do not fit or a trace cannot be read.
 ServingStudy study_serving(const scenarios::ServingScenario& scenario);
 

@@ -145,8 +145,12 @@ nlohmann::ordered_json training_rows_json(const std::string& table, const std::v
 Grid grid_of(const std::string& title, const std::vector<TrainingRow>& rows) {
   Grid grid;
   grid.title = title;
-  grid.columns = {{"training", "training", true}, {"GPUs", "gpus"},           {"steps", "steps"},
-                  {"figure", "figure", true},     {"published", "published"}, {"predicted", "predicted"},
+  grid.columns = {{"training", "training", true},
+                  {"GPUs", "gpus"},
+                  {"steps", "steps"},
+                  {"figure", "figure", true},
+                  {"published", "published", false, GridColumn::kOfRow},
+                  {"predicted", "predicted", false, GridColumn::kOfRow},
                   {"error", "error_pct"}};
   for (const TrainingRow& row : rows) {
     const std::vector<std::string> place{row.name, fmt::format("{}", row.gpus), fmt::format("{}", row.steps)};
@@ -159,6 +163,7 @@ Grid grid_of(const std::string& title, const std::vector<TrainingRow>& rows) {
       line.cells.insert(line.cells.end(), {figure, number_text(published), number_text(predicted), error_text(error)});
       line.exact.insert(line.exact.end(),
                         {figure, fmt::format("{}", published), fmt::format("{}", predicted), fmt::format("{}", error)});
+      line.unit = "s";
       line.begins_group = first;
       first = false;
       grid.rows.push_back(std::move(line));

@@ -1,7 +1,7 @@
 // Puts the what-if page together: node assemble.mjs WASM_FOLDER OUT.html. The lines of index.html that ask for a part
 // are replaced by it; the module and its code go in compressed, as base64, since browsers unpack them faster than they
 // read them.
-import {readFileSync, writeFileSync} from 'node:fs';
+import {existsSync, readFileSync, writeFileSync} from 'node:fs';
 import {dirname, join} from 'node:path';
 import {fileURLToPath} from 'node:url';
 import {gzipSync} from 'node:zlib';
@@ -23,8 +23,20 @@ const first = (paths, what) => {
   }
   throw new Error('assemble: there is no ' + what + ' in ' + paths.join(', '));
 };
-const part = (name) => name === 'chart.js' ? first(charts, 'Chart.js (the package libjs-chart.js)') :
-                                             first(folders.map((folder) => join(folder, name)), name);
+// The editor's (libjs-codemirror); without it that is a plain field.
+const codemirror = {
+  'codemirror.js': 'codemirror.js',
+  'codemirror-yaml.js': 'mode/yaml/yaml.js',
+  'codemirror-hint.js': 'addon/hint/show-hint.js',
+  'codemirror.css': 'codemirror.css',
+  'codemirror-hint.css': 'addon/hint/show-hint.css',
+};
+function part(name) {
+  if (name === 'chart.js') return first(charts, 'Chart.js (the package libjs-chart.js)');
+  if (!(name in codemirror)) return first(folders.map((folder) => join(folder, name)), name);
+  const file = join('/usr/share/javascript/codemirror', codemirror[name]);
+  return existsSync(file) ? readFileSync(file, 'utf8') : '';
+}
 const packed = (bytes) => gzipSync(bytes, {level: 9}).toString('base64');
 const script = (attributes, text) => {
   if (/<\/script/i.test(text)) throw new Error('assemble: a part holds </script, which a page cannot hold');

@@ -23,6 +23,7 @@
 #include "tools/whatif/drafts.h"
 #include "tools/whatif/layout.h"
 #include "tools/whatif/nearest.h"
+#include "tools/whatif/served.h"
 #include "workloads/step/step.h"
 #include "workloads/step/step_cache.h"
 
@@ -30,6 +31,9 @@
 #include "tools/explain/advice.h"
 #include "tools/explain/advice_text.h"
 #include "tools/explain/newness.h"
+#include "tools/explain/served_advice.h"
+#include "tools/parallel.h"
+#include "tools/study/rl.h"
 #endif
 
 namespace orrery::tools {
@@ -90,12 +94,43 @@ struct WhatIfEngine::State {
   ordered_json run(const json& request);
   ordered_json step(const Settings& document, const json& request);
   ordered_json remedies(const json& request);
+  ordered_json point(const Settings& document, const std::vector<std::string>& sets);
   ordered_json points(const json& request, const Wanted& wanted);
   ordered_json answer(const json& request, const Wanted& wanted);
 };
 
+/// Of what is served or post-trained.
+ordered_json answer_of(const Settings& document, bool charts) {
+  return kind_of(document) == QuestionKind::rl ? answer_rl(document, charts) : answer_served(document, charts);
+}
+
+/// The same with the nearest that runs in place of what cannot.
+ordered_json run_served(const Settings& document, const json& request) {
+  const bool charts = request.value("charts", json(false)) == json(true);
+  try {
+    return answer_of(document, charts);
+  } catch (const UserError& error) {
+    if (request.value("nearest", json(false)) != json(true)) throw;
+    ordered_json out{{"error", error.what()}, {"kind", name_of(kind_of(document))}}, found;
+    const auto runs = [&](const Settings& changed) -> std::string {
+      try {
+        found = answer_of(changed, false);
+      } catch (const UserError& still) {
+        return still.what();
+      }
+      return {};
+    };
+    if (const auto nearest = nearest_served(document, text_of(request, "changed", ""), error.what(), runs)) {
+      out["nearest"] = {{"set", nearest->sets}, {"keeps", nearest->keeps}, {"follows", nearest->follows}};
+      out["layout"] = found.at("layout");
+    }
+    return out;
+  }
+}
+
 ordered_json WhatIfEngine::State::run(const json& request) {
   const Settings document = document_of(request);
+  if (kind_of(document) != QuestionKind::train) return run_served(document, request);
   if (request.value("nearest", json(false)) != json(true)) return step(document, request);
   try {
     return step(document, request);
@@ -128,16 +163,23 @@ void add_interval(ordered_json& out, const scenarios::Scenario& scenario, const 
 }
 
 ordered_json advice_on(const Settings& document, const std::string& file) {
+  if (kind_of(document) == QuestionKind::serve) return served_advice_json(advise_served(document, default_jobs()));
   constexpr std::size_t kShown = 5;
   AdviceOptions options;
   options.top = kShown;
   options.pairs = 0;
   return advice_json(advise(document, options), file, {});
 }
+ordered_json splits_of(const Settings& document) {
+  return {{"splits", rl_splits_json(split_rl(document, default_jobs()))}};
+}
 #else  // a page without a server has neither the published rows nor threads
 void add_interval(ordered_json&, const scenarios::Scenario&, const workloads::StepReport&) {}
 ordered_json advice_on(const Settings&, const std::string&) {
   throw UserError("request: advise: is answered by orrery page and orrery advise");
+}
+ordered_json splits_of(const Settings&) {
+  throw UserError("request: splits: is answered by orrery page and orrery rl --split");
 }
 #endif
 
@@ -151,7 +193,7 @@ ordered_json WhatIfEngine::State::step(const Settings& document, const json& req
   workloads::StepReport report = workloads::simulate_step(scenario.job, options);
   const bool remedies = request.value("remedies", json(true)) == json(true);
   if (!report.memory.fits && remedies) report.memory.would_fit = scenarios::would_fit(document);
-  ordered_json out;
+  ordered_json out{{"kind", name_of(QuestionKind::train)}};
   out["result"] = report_json(scenario, report);
   out["layout"] = layout_json(scenario);
   out["yaml"] = scenarios::yaml_text(document);
@@ -169,6 +211,18 @@ ordered_json WhatIfEngine::State::remedies(const json& request) {
   return {{"would_fit", std::move(list)}};
 }
 
+ordered_json WhatIfEngine::State::point(const Settings& document, const std::vector<std::string>& sets) {
+  const auto changed = [&] {
+    Settings other = document;
+    for (const std::string& set : sets) scenarios::apply_set(other, set);
+    return other;
+  };
+  if (kind_of(document) != QuestionKind::train) return served_point(changed());
+  ordered_json row = ordered_json::object();
+  add_point(row, evaluate_made([&] { return scenarios::load_scenario(changed()); }, cache));
+  return row;
+}
+
 ordered_json WhatIfEngine::State::points(const json& request, const Wanted& wanted) {
   const Settings document = document_of(request);
   const auto points = request.find("points");
@@ -177,16 +231,7 @@ ordered_json WhatIfEngine::State::points(const json& request, const Wanted& want
   ordered_json rows = ordered_json::array();
   for (const json& sets : *points) {
     if (wanted && !wanted()) throw UserError("request: nobody waits for its answer");
-    const PointResult result = evaluate_made(
-        [&] {
-          Settings changed = document;
-          for (const std::string& set : sets_of(sets)) scenarios::apply_set(changed, set);
-          return scenarios::load_scenario(changed);
-        },
-        cache);
-    ordered_json row = ordered_json::object();
-    add_point(row, result);
-    rows.push_back(std::move(row));
+    rows.push_back(point(document, sets_of(sets)));
   }
   return {{"points", std::move(rows)}};
 }
@@ -198,13 +243,14 @@ ordered_json WhatIfEngine::State::answer(const json& request, const Wanted& want
   if (what == "run") return run(request);
   if (what == "remedies") return remedies(request);
   if (what == "advise") return advice_on(document_of(request), text_of(request, "file", "scenario.yaml"));
+  if (what == "splits") return splits_of(document_of(request));
   if (what == "points") return points(request, wanted);
   if (what == "import") {
     return draft_json(text_of(request, "form", ""), text_of(request, "text", ""),
                       text_of(request, "file", "configuration"));
   }
-  throw UserError(
-      fmt::format("request: do: got \"{}\", expected catalogue, run, remedies, advise, points or import", what));
+  throw UserError(fmt::format(
+      "request: do: got \"{}\", expected catalogue, run, remedies, advise, splits, points or import", what));
 }
 
 WhatIfEngine::WhatIfEngine(Names names) : state_(std::make_unique<State>(names)) {}

@@ -31,6 +31,9 @@ class WhatIfEngine {
   ///              "nearest": true and "changed": KEY: what does not load comes back as {"error", "nearest": {"set",
   ///              "keeps", "follows"}, "layout"} with the nearest that does (nearest.h);
   ///   advise     {"text", "file", "sets"}: what would make it faster, as `orrery advise --json` (of `orrery page`);
+  ///              A scenario with a section serving or rl is answered as `orrery serving --json` or `orrery rl --json`
+  ///              does ("kind": "serve" or "rl"), its charts being the data of their reports;
+  ///   splits     {"text", "file", "sets"}: the GPUs shared out, as `orrery rl --split --json` (of `orrery page`);
   ///   remedies   {"text", "file", "sets"}: what would fit, {"would_fit": [{"set", "peak_bytes"}]};
   ///   points     {"text", "file", "points": [[sets]]}: a step for each list of sets, in short;
   ///   import     {"form": "hf" | "megatron" | "nemo", "text", "file"}: a scenario as YAML.

@@ -25,4 +25,8 @@ using Complaint = std::function<std::string(const sim::Settings&)>;
 std::optional<Nearest> nearest_that_runs(const sim::Settings& document, const std::string& changed,
                                          const std::string& line, const Complaint& runs);
 
+/// As above, of a scenario that is served or post-trained.
+std::optional<Nearest> nearest_served(const sim::Settings& document, const std::string& changed,
+                                      const std::string& line, const Complaint& runs);
+
 }  // namespace orrery::tools

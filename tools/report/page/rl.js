@@ -10,27 +10,12 @@ function parts_of_step() {
 
 function lines_over_time() {
   const place = section('timeline', 'Over time', `Engine: ${data.engine}. Trainer: ${data.trainer}.`);
-  const names = [...new Set(data.spans.map(([, part]) => part))].filter((name) => name !== 'wait');
-  const line_of = (engine) => engine ? 'engine' : 'trainer';
   add_chart(place, {
     title: 'What engine and trainer do',
     label: 'What engine and trainer do over time',
     height: 220,
-    legend: palette_legend(names.map((name, i) => [name.replace('_', ' '), i])),
-    config: () => ({
-      type: 'bar',
-      data: {
-        labels: ['engine', 'trainer'],
-        datasets: names.map((name, i) => ({
-                              label: name.replace('_', ' '),
-                              data: data.spans.filter(([, part]) => part === name)
-                                        .map(([, , engine, from, until]) => ({x: [from, until], y: line_of(engine)})),
-                              backgroundColor: kPalette[i % kPalette.length][0],
-                              grouped: false
-                            }))
-      },
-      options: {indexAxis: 'y', scales: {x: axis('seconds', {min: 0}), y: axis('')}}
-    })
+    legend: lines_legend(data.spans),
+    config: () => lines_config(data.spans)
   });
 }
 
@@ -40,20 +25,7 @@ function tail_section() {
     title: 'Answers that are through',
     label: 'Answers that are through by time',
     height: 240,
-    config: () => ({
-      type: 'scatter',
-      data: {
-        datasets: [{
-          label: 'answers',
-          data: data.through.map(([x, y]) => ({x, y})),
-          showLine: true,
-          borderColor: kPalette[0][0],
-          backgroundColor: kPalette[0][0],
-          pointRadius: 0
-        }]
-      },
-      options: {scales: {x: axis('seconds', {min: 0}), y: axis('%', {min: 0, max: 100})}}
-    })
+    config: () => tail_config(data.through)
   });
 }
 

@@ -8,9 +8,10 @@ function latencies_section() {
             {title: ''}, {title: 'mean', number: true}, {title: 'p50', number: true}, {title: 'p90', number: true},
             {title: 'p95', number: true}, {title: 'p99', number: true}
           ],
-          data.latencies.map((row) => [
-            row.name, seconds(row.mean), seconds(row.p50), seconds(row.p90), seconds(row.p95), seconds(row.p99)
-          ])));
+          data.latencies.map(
+              (row) =>
+                  [row.name, seconds(row.mean), seconds(row.p50), seconds(row.p90), seconds(row.p95),
+                   seconds(row.p99)])));
 }
 
 function spread_chart(place, title, histogram) {
@@ -32,38 +33,16 @@ function spread_chart(place, title, histogram) {
 
 function timeline_section() {
   const place = section('timeline', 'Over time', 'Of the first replica.');
-  const lines = [['running', 1, 0], ['waiting', 2, 1]];
-  const points = (i) => data.timeline.map((row) => ({x: row[0], y: row[i]}));
-  const line = (label, i, c) => ({
-    label,
-    data: points(i),
-    showLine: true,
-    stepped: true,
-    borderColor: kPalette[c][0],
-    backgroundColor: kPalette[c][0],
-    pointRadius: 0
-  });
   add_chart(place, {
     title: 'Requests that run and wait',
     label: 'Requests that run and wait over time',
     height: 260,
-    legend: palette_legend(lines.map(([name, , c]) => [name, c])),
-    config: () => ({
-      type: 'scatter',
-      data: {datasets: lines.map(([name, i, c]) => line(name, i, c))},
-      options: {scales: {x: axis('seconds'), y: axis('requests', {min: 0})}}
-    })
+    legend: under_way_legend(),
+    config: () => under_way_config(data.timeline)
   });
-  add_chart(place, {
-    title: 'Cache in use',
-    label: 'Cache in use over time',
-    height: 200,
-    config: () => ({
-      type: 'scatter',
-      data: {datasets: [line('cache', 3, 2)]},
-      options: {scales: {x: axis('seconds'), y: axis('%', {min: 0, max: 100})}}
-    })
-  });
+  add_chart(
+      place,
+      {title: 'Cache in use', label: 'Cache in use over time', height: 200, config: () => cache_config(data.timeline)});
 }
 
 function parts_section() {
@@ -74,7 +53,8 @@ function parts_section() {
           data.request_parts.map(([name, value]) => [name, seconds(value), share(value / whole)])));
   section('gpus', 'Where the GPUs\u2019 time goes')
       .append(table(
-          [{title: 'part'}, {title: 'share', number: true}], data.gpu_parts.map(([name, value]) => [name, share(value)])));
+          [{title: 'part'}, {title: 'share', number: true}],
+          data.gpu_parts.map(([name, value]) => [name, share(value)])));
 }
 
 begin_page();

@@ -18,6 +18,9 @@ const union = (values, value) => [...new Set([...values, value])].filter((v) => 
 // What a key comes to: the change, or what the scenario says where there is none or it leaves the key open.
 function value_of(path) {
   const set = state.sets.get(path);
+  if (path === 'traffic' && !set && state.layout) return traffic_kind();
+  const chosen = /^\{kind: (\w+)/.exec(set || '');  // of a mapping, its kind
+  if (chosen) return chosen[1];
   return set !== undefined && set !== 'null' ? set : state.layout ? state.layout[path] : undefined;
 }
 const number_at = (path) => Number(value_of(path)) || 1;
@@ -34,10 +37,48 @@ const chunk_choices = () => divisors(Math.max(
     1, Math.round((Number(state.layout && state.layout['model.layers']) || 1) / number_at('parallelism.pipeline'))));
 const expert_choices = () => divisors(Number(state.layout && state.layout['model.experts']) || 1);
 
+const split_choices = () => {
+  const node = Number(state.layout['cluster.gpus_per_node']) || 8, all = number_at('cluster.gpus');
+  return Array.from({length: Math.max(1, Math.ceil(all / node) - 1)}, (_, i) => (i + 1) * node).filter((n) => n < all);
+};
+
+// ---- traffic of an open or a closed loop ----
+const kOpenKeys = ['traffic.rate', 'traffic.duration', 'traffic.arrivals', 'traffic.burstiness', 'traffic.levels'];
+const is_set = (path) => state.sets.has(path) && state.sets.get(path) !== 'null';
+const traffic_kind = () => is_set('traffic.concurrency') ? 'closed loop' :
+    is_set('traffic.rate')                               ? 'open loop' :
+                                                           state.layout.traffic;
+// What the other kind of loop has, of the text.
+const of_text = (paths) => paths.filter((path) => state.base && path in state.base).map((path) => [path, 'null']);
+function loop_sets(kind) {
+  const closed = kind === 'closed loop';
+  for (const path of [...kOpenKeys, 'traffic.concurrency', 'traffic.requests']) state.sets.delete(path);
+  if (state.base && state.base.traffic === kind) return [];
+  return closed ? [...tied('traffic.concurrency', 64), ['traffic.requests', '640']] :
+                  [...tied('traffic.rate', '4/s'), ['traffic.duration', '120 s']];
+}
+
+// Who has which GPUs: what goes with the old placement goes with it.
+function placement_sets(kind) {
+  for (const path of [...state.sets.keys()])
+    if (path.startsWith('rl.placement.')) state.sets.delete(path);
+  const half = Math.floor(number_at('cluster.gpus') / 2);
+  const value = kind === 'colocated' ? kind : '{kind: ' + kind + ', rollout_gpus: ' + half + '}';
+  return tied('rl.placement', value);
+}
+// Controls whose change is more than a value of their key.
+const kWhole = {
+  traffic: loop_sets,
+  'rl.placement': placement_sets
+};
+
 // What goes with a change: the number of replicas follows from the rest, a schedule from the chunks, and what a
 // device's node holds from the device. `data` alone stays where the text leaves it open.
 function tied(path, value) {
   const sets = [[path, String(value)]];
+  if (path === 'rl.placement') sets.push(['rl.weight_transfer', 'null']);
+  if (path === 'traffic.concurrency') sets.push(...of_text(kOpenKeys));
+  if (path === 'traffic.rate') sets.push(...of_text(['traffic.concurrency', 'traffic.requests']));
   const splits = ['cluster.gpus', 'parallelism.tensor', 'parallelism.pipeline', 'parallelism.context'];
   if (splits.includes(path)) sets.push(['parallelism.data', 'null']);
   const usual = ['1f1b', 'interleaved_1f1b'];

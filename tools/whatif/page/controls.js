@@ -1,67 +1,27 @@
-// The controls: a table of keys of the language, each a slider with a number, a menu or a switch. The meaning of each
-// is that of the language's own table. A change is a `--set` of the command line.
+// The controls of fields.js, each a slider with a number, a menu or a switch. The meaning of each is that of the
+// language's own table. A change is a `--set` of the command line.
 'use strict';
 
-const kControls = [
-  [
-    'Cluster',
-    [
-      {path: 'cluster.gpus', name: 'GPUs', values: gpu_choices},
-      {path: 'cluster.device', name: 'Device', list: 'devices'},
-      {path: 'cluster.fabric', name: 'Fabric', list: 'fabrics'},
-    ]
-  ],
-  [
-    'Parallelism',
-    [
-      {path: 'parallelism.tensor', name: 'Tensor', values: () => powers(1, 64)},
-      {path: 'parallelism.pipeline', name: 'Pipeline', values: pipeline_choices},
-      {path: 'parallelism.virtual_pipeline', name: 'Virtual stages', values: chunk_choices},
-      {path: 'parallelism.context', name: 'Context', values: () => powers(1, 64)},
-      {
-        path: 'parallelism.expert',
-        name: 'Expert',
-        values: expert_choices,
-        when: () => state.layout['model.experts'] > 0
-      },
-      {path: 'parallelism.data', name: 'Data', shown: true},
-      {path: 'parallelism.schedule', name: 'Schedule', list: 'schedules'},
-      {path: 'parallelism.sharding', name: 'Sharding', key: true},
-      {path: 'parallelism.sequence_parallel', name: 'Sequence parallelism', yes: true},
-    ]
-  ],
-  [
-    'Batch',
-    [
-      {path: 'batch.global', name: 'Global batch', values: () => powers(1, 16384)},
-      {path: 'batch.micro', name: 'Micro-batch', values: () => powers(1, 64)},
-    ]
-  ],
-  [
-    'Method',
-    [
-      {path: 'model', name: 'Model', list: 'models'},
-      {path: 'model.seq', name: 'Sequence', values: () => powers(512, 131072)},
-      {path: 'precision', name: 'Precision', key: true},
-      {path: 'recompute', name: 'Recompute', words: ['none', 'selective', 'full']},
-      {path: 'software', name: 'Software', list: 'software'},
-      {path: 'overlap.tensor', name: 'Overlap tensor', yes: true},
-      {path: 'overlap.pipeline', name: 'Overlap pipeline', yes: true},
-      {path: 'overlap.gradients', name: 'Overlap gradients', yes: true},
-      {path: 'overlap.parameters', name: 'Overlap parameters', yes: true},
-    ]
-  ],
-  [
-    'Cost',
-    [
-      {path: 'cost.price_per_gpu_hour_usd', name: 'GPU price', unit: '$/h', values: null},
-      {path: 'training.tokens', name: 'Tokens to train', values: null},
-    ]
-  ],
-];
-
 const controls = new Map();  // path -> {row, show, note}
-const id_of = (path) => 'key-' + path.replaceAll('.', '-');
+const id_of = (path) => 'key-' + path.replace(/[^A-Za-z0-9_]+/g, '-');
+
+// "0.5 s" in milliseconds, "90/min" a second: the number that a field shows.
+const kUnitsOf = {
+  ' ms': {us: 1e-3, ms: 1, s: 1e3, min: 6e4},
+  ' s': {ms: 1e-3, s: 1, min: 60, h: 3600}
+};
+const kRates = {
+  '/s': 1,
+  '/min': 1 / 60,
+  '/h': 1 / 3600
+};
+function in_unit(value, suffix) {
+  const text = String(value ?? ''), number = parseFloat(text);
+  if (!suffix || !Number.isFinite(number)) return suffix ? '' : Number(value);
+  const unit = text.replace(/^[\d.eE+-]+\s*/, '');
+  const factor = suffix === '/s' ? kRates[unit] : kUnitsOf[suffix][unit];
+  return factor === undefined ? number : Number((number * factor).toPrecision(12));
+}
 
 function words_of(control) {
   if (control.words) return control.words.map((name) => ({name, about: ''}));
@@ -93,21 +53,24 @@ function switch_control(control, id, change) {
 
 // A slider over the values that are offered, and a field for any other.
 function number_control(control, id, change) {
-  const field = el('input', {type: 'number', id, min: 0, step: control.values ? 1 : 'any', inputMode: 'decimal'});
-  const take = () => field.value !== '' && change(field.value);
+  const field = el(
+      'input', {type: 'number', id, min: 0, step: control.values && !control.suffix ? 1 : 'any', inputMode: 'decimal'});
+  const said = (text) => text + (control.suffix || '');
+  const take = () => field.value !== '' && change(said(field.value));
   field.addEventListener('input', () => field.dataset.typed = 'yes');  // until it is taken or left
   for (const end of ['change', 'blur']) field.addEventListener(end, () => delete field.dataset.typed);
   field.addEventListener('change', take);
-  if (!control.values) return {parts: [field], input: field, show: (value) => field.value = value};
+  if (!control.values)
+    return {parts: [field], input: field, show: (value) => field.value = in_unit(value, control.suffix)};
   const slider = el('input', {type: 'range', min: 0, step: 1, 'aria-label': control.name + ', slider'});
   let values = [1];
   slider.addEventListener('input', () => {
     field.value = values[slider.value];
     slider.setAttribute('aria-valuetext', field.value);
-    change(field.value);
+    change(said(field.value));
   });
   const show = (value) => {
-    const at = Number(value);
+    const at = in_unit(value, control.suffix);
     values = union(control.values(), at);
     slider.max = values.length - 1;
     slider.value = values.indexOf(at);
@@ -147,17 +110,21 @@ function make_control(control, changed) {
   return {control, row, note, reset, input, show};
 }
 
+// Those of the kind of question that is asked.
+let control_groups = [];
 function build_controls(changed, reset_all) {
   const form = document.getElementById('controls');
-  form.addEventListener('submit', (event) => event.preventDefault());
-  const groups = kControls.map(([title, rows]) => {
+  controls.clear();
+  control_groups = kKinds[state.kind].controls.map(([title, rows]) => {
     const made = rows.map((control) => {
       const one = make_control(control, changed);
       controls.set(control.path, one);
       return one.row;
     });
-    return el('fieldset', {}, el('legend', {}, title), made);
+    const legend = el('legend', {}, typeof title === 'string' ? title : '');
+    return {title, legend, rows: made, box: el('fieldset', {}, legend, made)};
   });
+  const groups = control_groups.map(({box}) => box);
   const all = el('button', {type: 'button', id: 'reset-all', onclick: reset_all, disabled: true}, 'Reset all changes');
   form.replaceChildren(...groups, all);
 }
@@ -166,10 +133,14 @@ function show_controls() {
   if (!state.layout) return;
   for (const [path, one] of controls) {
     const {control, row, reset} = one;
-    row.hidden = Boolean(control.when && !control.when());
+    row.hidden = control.when ? !control.when() : state.kind !== 'train' && !(path in state.layout);
     if (!one.input.dataset.typed) one.show(value_of(path));
     reset.hidden = !state.sets.has(path) || state.sets.get(path) === 'null';
     row.classList.toggle('changed', !reset.hidden);
+  }
+  for (const {title, legend, rows, box} of control_groups) {
+    box.hidden = rows.every((row) => row.hidden);
+    if (typeof title !== 'string') legend.textContent = title();
   }
   document.getElementById('reset-all').disabled = state.sets.size === 0;
 }

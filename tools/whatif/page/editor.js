@@ -1,33 +1,131 @@
-// The scenario as text, with line numbers, and files that are opened or dropped: a scenario as it is, what other tools
-// write through the importers.
+// The scenario as text, with what may stand where and marks where something is wrong, and files that are opened or
+// dropped: a scenario as it is, what other tools write through the importers.
 'use strict';
 
 const kMostText = 4 << 20;
 
-function show_line_numbers(line) {
-  const area = place('text'), gutter = place('lines');
-  const count = area.value.split('\n').length;
-  gutter.replaceChildren();
-  for (let i = 1; i <= count; ++i) gutter.append(el('span', {className: i === line ? 'wrong' : ''}, i + '\n'));
-  gutter.scrollTop = area.scrollTop;
+// The text: in CodeMirror where the page was built with it, else in a plain field with line numbers beside it. Both
+// have value(), set(text), focused(), mark(line, column, message) and go_to(line).
+class PlainText {
+  constructor(area, changed) {
+    this.area = area;
+    this.lines = el('pre', {id: 'lines', 'aria-hidden': 'true'});
+    this.box = el('div', {className: 'editor'}, this.lines, area);
+    area.addEventListener('input', () => {
+      this.mark(0);
+      changed();
+    });
+    area.addEventListener('scroll', () => this.lines.scrollTop = area.scrollTop);
+  }
+  value() {
+    return this.area.value;
+  }
+  set(text) {
+    this.area.value = text;
+  }
+  focused() {
+    return document.activeElement === this.area;
+  }
+  mark(line) {
+    const count = this.area.value.split('\n').length;
+    this.area.setAttribute('aria-invalid', line ? 'true' : 'false');
+    this.lines.replaceChildren();
+    for (let i = 1; i <= count; ++i) this.lines.append(el('span', {className: i === line ? 'wrong' : ''}, i + '\n'));
+    this.lines.scrollTop = this.area.scrollTop;
+  }
+  go_to(line) {
+    const lines = this.area.value.split('\n');
+    const from = lines.slice(0, line - 1).reduce((sum, text) => sum + text.length + 1, 0);
+    this.area.focus();
+    this.area.setSelectionRange(from, from + (lines[line - 1] || '').length);
+    this.area.scrollTop = Math.max(0, (line - 4) * parseFloat(getComputedStyle(this.area).lineHeight));
+    this.area.scrollIntoView({block: 'center'});
+  }
 }
 
-function go_to_line(line) {
-  const area = place('text'), lines = area.value.split('\n');
-  const from = lines.slice(0, line - 1).reduce((sum, text) => sum + text.length + 1, 0);
-  area.focus();
-  area.setSelectionRange(from, from + (lines[line - 1] || '').length);
-  const height = parseFloat(getComputedStyle(area).lineHeight);
-  area.scrollTop = Math.max(0, (line - 4) * height);
-  area.scrollIntoView({block: 'center'});
+class MarkedText {
+  constructor(area, changed) {
+    const host = el('div');
+    this.box = el('div', {className: 'marked'}, host, el('p', {id: 'key-help', className: 'note'}, kHelpHint));
+    this.cm = CodeMirror(host, {
+      mode: 'yaml',
+      lineNumbers: true,
+      inputStyle: 'contenteditable',
+      viewportMargin: 60,
+      screenReaderLabel: area.getAttribute('aria-label'),
+      extraKeys: {'Ctrl-Space': () => this.complete(), Tab: false, 'Shift-Tab': false}
+    });
+    const field = this.cm.getInputField();
+    field.id = 'text';
+    field.setAttribute('aria-describedby', 'key-help');
+    field.setAttribute('role', 'textbox');
+    field.setAttribute('aria-multiline', 'true');
+    this.wrong = [];
+    this.cm.on('change', (cm, {origin}) => {
+      if (origin === 'setValue') return;
+      this.mark(0);
+      changed();
+    });
+    this.cm.on('inputRead', (cm, {text}) => /^[\w{]$/.test(text[0]) && this.complete());
+    this.cm.on('cursorActivity', () => this.help());
+    host.addEventListener('focusin', () => this.cm.refresh());
+    this.field = field;
+  }
+  value() {
+    return this.cm.getValue();
+  }
+  set(text) {
+    if (text !== this.value()) this.cm.setValue(text);
+    setTimeout(() => this.cm.refresh(), 0);
+  }
+  focused() {
+    return this.cm.hasFocus();
+  }
+  around() {
+    const at = this.cm.getCursor(), end = this.cm.getLine(at.line);
+    return [this.cm.getRange({line: 0, ch: 0}, at), end.slice(at.ch)];
+  }
+  complete() {
+    const hint = () => {
+      const {list, typed} = completions_at(this.around()[0]), to = this.cm.getCursor();
+      const from = {line: to.line, ch: to.ch - typed.length};
+      const found = {list: list.map(({text, show, help}) => ({text, displayText: show, help})), from, to};
+      CodeMirror.on(found, 'select', (one) => place('key-help').textContent = one.help || '');
+      return found;
+    };
+    this.cm.showHint({hint, completeSingle: false, extraKeys: {Tab: (cm, handle) => handle.pick()}});
+  }
+  help() {
+    if (!this.cm.state.completionActive) place('key-help').textContent = help_at(...this.around()) || kHelpHint;
+  }
+  mark(line, column = 1, message = '') {
+    for (const undo of this.wrong.splice(0)) undo();
+    this.field.setAttribute('aria-invalid', line ? 'true' : 'false');
+    const at = line - 1, text = line ? this.cm.getLine(at) : undefined;
+    if (text === undefined) return;
+    const end = column - 1 + Math.max(1, /^[^\s,}\]]*/.exec(text.slice(column - 1))[0].length);
+    const word = this.cm.markText(
+        {line: at, ch: column - 1}, {line: at, ch: end}, {className: 'wrong-word', attributes: {title: message}});
+    this.cm.addLineClass(at, 'gutter', 'wrong');
+    this.wrong.push(() => word.clear(), () => this.cm.removeLineClass(at, 'gutter', 'wrong'));
+  }
+  go_to(line) {
+    this.cm.focus();
+    this.cm.setSelection({line: line - 1, ch: 0}, {line: line - 1, ch: this.cm.getLine(line - 1).length});
+    this.cm.scrollIntoView(null, 60);
+    this.box.scrollIntoView({block: 'center'});
+  }
 }
+
+const kHelpHint = 'Ctrl and the space bar offer what may stand here; Escape closes the list.';
+let written = null;
+const go_to_line = (line) => written.go_to(line);
 
 function show_editor() {
-  const area = place('text');
-  if (document.activeElement !== area) area.value = state.text;
-  const line = state.error.startsWith(state.file + ':') ? /:(\d+):(\d+): /.exec(state.error) : null;
-  area.setAttribute('aria-invalid', line ? 'true' : 'false');
-  show_line_numbers(line ? Number(line[1]) : 0);
+  if (!written.focused()) written.set(state.text);
+  const found = state.error.startsWith(state.file + ':') ? /:(\d+):(\d+): /.exec(state.error) : null;
+  const message = found ? state.error.slice(state.error.indexOf(found[0]) + found[0].length) : '';
+  written.mark(found ? Number(found[1]) : 0, found ? Number(found[2]) : 1, message);
   place('command').textContent = command_of(state.sets);
   place('remarks').textContent = state.remarks || '';
 }
@@ -74,26 +172,23 @@ function build_editor() {
   const area = el('textarea', {id: 'text', spellcheck: false, rows: 18, wrap: 'off'});
   area.setAttribute('aria-label', 'The scenario as YAML');
   let typing = 0;
-  area.addEventListener('input', () => {
+  const changed = () => {
     clearTimeout(typing);
-    show_line_numbers(0);
-    typing = setTimeout(() => edit_text(area.value), 250);
-  });
-  area.addEventListener('scroll', () => place('lines').scrollTop = area.scrollTop);
-  area.addEventListener('paste', (event) => {
-    const text = event.clipboardData.getData('text'),
-          all = area.selectionEnd - area.selectionStart >= area.value.length;
-    if (!all || form_of('', text) === 'scenario') return;
+    typing = setTimeout(() => edit_text(written.value()), 250);
+  };
+  written = typeof CodeMirror === 'undefined' ? new PlainText(area, changed) : new MarkedText(area, changed);
+  written.box.addEventListener('paste', (event) => {
+    const text = event.clipboardData.getData('text'), whole = String(getSelection()).length >= written.value().length;
+    if (!whole || form_of('', text) === 'scenario') return;
     event.preventDefault();
+    event.stopPropagation();
     take_text('pasted', text);
-  });
+  }, true);
   const copy =
       el('button', {type: 'button', onclick: (event) => copy_text(command_of(state.sets), event.target)}, 'Copy');
   copy.setAttribute('aria-label', 'Copy the command');
   place('editor').replaceChildren(
-      el('p', {id: 'remarks', className: 'note'}),
-      el('div', {className: 'editor'}, el('pre', {id: 'lines', 'aria-hidden': 'true'}), area),
-      el('h4', {}, 'The same on the command line'),
+      el('p', {id: 'remarks', className: 'note'}), written.box, el('h4', {}, 'The same on the command line'),
       el('div', {className: 'command'}, el('code', {id: 'command'}), copy));
   const picker = place('file');
   place('open-file').addEventListener('click', () => picker.click());

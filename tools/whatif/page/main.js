@@ -1,7 +1,7 @@
 // Puts the page together: what is changed goes to the engine, what comes back to the screen and into the address.
 'use strict';
 
-let main_engine = null, latest = null, remembering = 0;
+let main_engine = null, latest = null, remembering = 0, waiting = 0;
 
 // The address follows a moment later: browsers allow few changes of it a second.
 function remember() {
@@ -32,7 +32,18 @@ function take_nearest(sets, follows = false) {
   simulate(follows);
 }
 
+// The kind of question is the scenario's to say; controls and sections are those of it.
+function take_kind(kind) {
+  if (kind === state.kind && controls.size > 0) return show_sections();
+  Object.assign(state, {kind, answer: null, layout: null, base: null, base_result: null});
+  build_controls(changed, () => replace_all([]));
+  show_sections();
+}
+
 function take_answer(request, {reply, ms}, more) {
+  if (request.text !== state.text) return;  // of what was open before
+  clearTimeout(waiting);
+  if (reply.kind && reply.kind !== state.kind && !more) take_kind(reply.kind);
   if (follow(request, reply, more)) return;
   state.ms = ms;
   state.error =
@@ -40,24 +51,26 @@ function take_answer(request, {reply, ms}, more) {
   if (reply.result) {
     state.answer = reply;
     state.layout = reply.layout;
-    data = reply.charts;
+    if (state.kind === 'train') data = reply.charts;
     if (request.sets.length === 0) {
       state.base = reply.layout;
       state.base_result = reply.result;
     }
     if (!more) show_results();
-    if (!more && !reply.result.memory.fits) find_remedies(reply, request);
+    if (!more && state.kind === 'train' && !reply.result.memory.fits) find_remedies(reply, request);
   }
   if (!reply.result && !state.answer) place('title').textContent = state.name || state.file;
   if (!more) {
     show_all();
-    show_sweep_lists();
+    if (state.kind === 'train') show_sweep_lists();
     document.documentElement.dataset.shown = String(Number(document.documentElement.dataset.shown || 0) + 1);
     document.documentElement.dataset.ready = 'yes';
   }
 }
 
 function simulate(follows = false) {
+  clearTimeout(waiting);
+  waiting = setTimeout(() => place('effort').textContent = 'Simulating ...', 500);
   latest.ask(request_of(state.sets, {charts: true, nearest: true, changed: state.changed, follows}));
   remember();
 }
@@ -93,7 +106,7 @@ function changed(path, value) {
     drop_idle_ties();
     return simulate();
   }
-  change_all(tied(path, value));
+  change_all(path in kWhole ? kWhole[path](value) : tied(path, value));
 }
 
 function open_text(file, text, sets = []) {
@@ -115,6 +128,7 @@ async function ask_base() {
   if (reply.result && !state.layout) state.layout = reply.layout;  // of a link to what cannot run
 }
 async function open_scenario(sets) {
+  take_kind(state.name ? shipped(state.name).kind : kind_of_text(state.text));
   Object.assign(state, {sets: new Map(sets), layout: null, error: '', changed: '', nearest: null, followed: []});
   clear_sweep();
   await ask_base();
@@ -127,13 +141,29 @@ async function edit_text(text) {
   simulate();
 }
 
+// Another kind of question: what was open there last, else its first scenario. What is open now is kept.
+function choose_kind(kind) {
+  const {name, file, text, sets, pins} = state;
+  state.kept[state.kind] = {name, file, text, sets, pins};
+  const before = state.kept[kind];
+  state.pins = before ? before.pins : [];
+  if (before && !before.name)
+    open_text(before.file, before.text, before.sets);
+  else
+    open_shipped(before ? before.name : kKinds[kind].first, before ? before.sets : []);
+  show_variants();
+}
+
 // ---- begin ----
-const kFirst = 'gpt3-6.7b-h100';
 function build_header() {
   const own = el('option', {value: ''}, 'a text of your own');
+  const of_kind = (kind) => state.catalogue.scenarios.filter((one) => one.kind === kind)
+                                .map(({name, about}) => el('option', {value: name, title: about}, name));
   place('scenario')
       .replaceChildren(
-          own, ...state.catalogue.scenarios.map(({name, about}) => el('option', {value: name, title: about}, name)));
+          own, ...Object.entries(kKinds).map(([kind, {name}]) => el('optgroup', {label: name}, of_kind(kind))));
+  for (const radio of document.querySelectorAll('input[name="kind"]'))
+    radio.addEventListener('change', () => choose_kind(radio.value));
   place('scenario').addEventListener('change', () => {
     if (place('scenario').value) open_shipped(place('scenario').value);
   });
@@ -167,8 +197,10 @@ async function begin() {
   latest = new Latest(main_engine, take_answer);
   state.catalogue = await read_catalogue();
   build_header();
-  build_controls(changed, () => replace_all([]));
+  take_kind('train');
   build_sweep();
+  build_loads();
+  build_splits();
   build_editor();
   build_advice();
   show_variants();
@@ -189,7 +221,7 @@ async function open_link(hash) {
   if (kept && typeof kept.t === 'string')
     open_text(String(kept.f || 'scenario.yaml'), kept.t, kept.s);
   else
-    open_shipped(kept && shipped(kept.n) ? kept.n : kFirst, kept ? kept.s : []);
+    open_shipped(kept && shipped(kept.n) ? kept.n : kKinds.train.first, kept ? kept.s : []);
   if (state.pins.length > 0) simulate_pins(main_engine);
 }
 

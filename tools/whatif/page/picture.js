@@ -28,8 +28,12 @@ async function copy_text(text, button) {
 
 const file_name = () => (state.answer.result.scenario || 'scenario').replace(/[^A-Za-z0-9._-]+/g, '-');
 
+const kPictures = ['breakdown', 'memory', 'under-way', 'cache', 'rl-lines', 'tail', 'timeline'];
+const heading_of = (id) => place(id).closest('section').querySelector('h3').textContent;
+const headline = () => place('title').textContent + ': ' + kKinds[state.kind].short(state.answer.result);
 function save_png() {
-  const ids = ['breakdown', 'memory', 'timeline'], scale = window.devicePixelRatio || 1, pad = 16 * scale;
+  const ids = kPictures.filter((id) => !place(id).closest('section').hidden), scale = window.devicePixelRatio || 1,
+        pad = 16 * scale;
   const shown = ids.flatMap((id) => [...place(id).querySelectorAll('canvas')].map((canvas) => [id, canvas]));
   const width = Math.max(...shown.map(([, canvas]) => canvas.width)) + 2 * pad;
   const line = 26 * scale, height = shown.reduce((sum, [, c]) => sum + c.height + line + pad, line * 2 + pad);
@@ -38,11 +42,11 @@ function save_png() {
   c.fillRect(0, 0, width, height);
   c.fillStyle = css('text');
   c.font = 'bold ' + 17 * scale + 'px system-ui, sans-serif';
-  c.fillText(place('title').textContent + ': ' + seconds(state.answer.result.iteration_time_s), pad, line * 1.3);
+  c.fillText(headline(), pad, line * 1.3);
   let y = line * 2;
   for (const [id, canvas] of shown) {
     c.font = 14 * scale + 'px system-ui, sans-serif';
-    c.fillText(place('h-' + id).textContent, pad, y + line * 0.7);
+    c.fillText(heading_of(id), pad, y + line * 0.7);
     c.drawImage(canvas, pad, y + line);
     y += line + canvas.height + pad;
   }
@@ -70,44 +74,44 @@ function svg_legend(items, y) {
 }
 
 function svg_breakdown(y, width) {
-  const rows = compared(), parts = used_parts(rows),
-        most = Math.max(...rows.map(({result}) => result.iteration_time_s));
-  const colour = (key) => kPalette[kParts.findIndex(([k]) => k === key)][0];
+  const {value, total, text} = parts_of_kind(), rows = compared(), parts = used_parts(rows);
+  const most = Math.max(...rows.map(({result}) => total(result))), colour = (key) => kPalette[part_index(key)][0];
   const bars = rows.map(({name, result}, r) => {
     let x = 80;
     return svg_text(72, y + 34 + 26 * r, name, 'text-anchor="end"') +
         parts
             .map(([key, part]) => {
-              const w = (result.breakdown_s[key] || 0) / most * (width - 180), at = x;
+              const w = value(result, key) / most * (width - 180), at = x;
               x += w;
-              return svg_box(
-                  at, y + 20 + 26 * r, w, 20, colour(key), part + ' ' + seconds(result.breakdown_s[key] || 0));
+              return svg_box(at, y + 20 + 26 * r, w, 20, colour(key), part + ' ' + text(value(result, key)));
             })
             .join('') +
-        svg_text(x + 6, y + 34 + 26 * r, seconds(result.iteration_time_s));
+        svg_text(x + 6, y + 34 + 26 * r, text(total(result)));
   });
   return [svg_legend(parts.map(([key, name]) => [name, colour(key)]), y + 10) + bars.join(''), 34 + 26 * rows.length];
 }
 
 function svg_memory(y, width) {
-  const {stages, capacity_bytes: limit} = state.answer.result.memory, tall = 180, inner = width - 100;
-  const most = Math.max(limit, ...stages.map((stage) => stage.total)) * 1.05, pitch = inner / stages.length;
-  const bars = stages.map((stage, s) => {
+  const {bars, held, limit} = memory_now(), tall = 180, inner = width - 100;
+  const most = Math.max(limit, ...bars.map(([, parts]) => bar_total(held, parts))) * 1.05;
+  const pitch = Math.min(160, inner / bars.length);
+  const boxes = bars.map(([name, parts], s) => {
     let top = y + 20 + tall;
-    return kHeld
-               .map((key, i) => {
-                 const h = stage[key] / most * tall;
+    return held.map((key, i) => {
+                 const h = parts[key] / most * tall;
                  top -= h;
                  return svg_box(
                      80 + s * pitch + 0.05 * pitch, top, 0.9 * pitch, h, kPalette[i][0],
-                     'stage ' + s + ' ' + key + ' ' + bytes(stage[key], 3));
+                     name + ' ' + key + ' ' + bytes(parts[key], 3));
                })
                .join('') +
-        (pitch > 14 ? svg_text(80 + (s + 0.5) * pitch, y + 36 + tall, s, 'text-anchor="middle"') : '');
+        (pitch > 14 ?
+             svg_text(80 + (s + 0.5) * pitch, y + 36 + tall, bars.length > 1 ? s : name, 'text-anchor="middle"') :
+             '');
   });
   const at = y + 20 + tall - limit / most * tall;
   return [
-    svg_legend(kHeld.map((key, i) => [key, kPalette[i][0]]), y + 10) + bars.join('') + '<path d="M80 ' + at.toFixed(1) +
+    svg_legend(held.map((key, i) => [key, kPalette[i][0]]), y + 10) + boxes.join('') + '<path d="M80 ' + at.toFixed(1) +
         'H' + (width - 20) + '" stroke="#b3261e" stroke-width="2" stroke-dasharray="6 4"/>' +
         svg_text(72, at + 4, bytes(limit, 3), 'text-anchor="end"'),
     tall + 44
@@ -115,7 +119,8 @@ function svg_memory(y, width) {
 }
 
 function svg_timeline(y, width) {
-  const rows = new Rows(data), pitch = 22, inner = width - 100, used = kBoxes.filter((box, kind) => rows.kinds.has(kind));
+  const rows = new Rows(data), pitch = 22, inner = width - 100,
+        used = kBoxes.filter((box, kind) => rows.kinds.has(kind));
   const boxes = rows.rows.map((row, r) => {
     let out = svg_text(72, y + 34 + r * pitch, 'stage ' + row.stage, 'text-anchor="end"');
     for (let i = 0; i < row.n && i < 20000; ++i) {
@@ -136,12 +141,13 @@ function svg_timeline(y, width) {
 }
 
 function svg_of_page() {
-  const width = 1000, parts = [svg_text(
-                          20, 30, place('title').textContent + ': ' + seconds(state.answer.result.iteration_time_s),
-                          'font-size="18" font-weight="600"')];
+  const width = 1000, parts = [svg_text(20, 30, headline(), 'font-size="18" font-weight="600"')];
+  const drawn = [['breakdown', svg_breakdown]];
+  if (kKinds[state.kind].memory) drawn.push(['memory', svg_memory]);
+  if (state.kind === 'train') drawn.push(['timeline', svg_timeline]);
   let y = 60;
-  for (const [id, draw] of [['breakdown', svg_breakdown], ['memory', svg_memory], ['timeline', svg_timeline]]) {
-    parts.push(svg_text(20, y, place('h-' + id).textContent, 'font-weight="600"'));
+  for (const [id, draw] of drawn) {
+    parts.push(svg_text(20, y, heading_of(id), 'font-weight="600"'));
     const [text, height] = draw(y + 16, width);
     parts.push(text);
     y += height + 46;

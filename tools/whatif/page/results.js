@@ -1,23 +1,7 @@
-// What came of the last step: figures, breakdown, memory by stage, the pipeline over time, what was assumed. Each chart
-// has its numbers as a table too, for those who cannot see it.
+// What came of the last request: figures, parts, memory, the pipeline over time, what was assumed. What differs by the
+// kind of question stands in kinds.js. Each chart has its numbers as a table too, for those who cannot see it.
 'use strict';
 
-const kParts = [
-  ['compute', 'compute'],
-  ['tensor_comm', 'tensor'],
-  ['pipeline_comm', 'pipeline'],
-  ['data_comm', 'data'],
-  ['context_comm', 'context'],
-  ['expert_comm', 'expert'],
-  ['table_comm', 'embedding tables'],
-  ['bubble', 'bubble'],
-  ['optimizer', 'optimizer'],
-  ['host', 'host'],
-  ['other', 'other'],
-  ['host_copy', 'copies to the host'],
-  ['partner_wait', 'waiting for a partner'],
-  ['slow_gpu', 'a slow GPU'],
-];
 const kHeld = ['parameters', 'gradients', 'optimizer', 'activations', 'buffers'];
 
 const place = (id) => document.getElementById(id);
@@ -55,9 +39,8 @@ function training_figure(result, layout, versus) {
   return figure('Training', digits(days, 3) + ' days', note, versus((r) => r.time_to_train_s, false));
 }
 
-function show_figures(result, layout) {
-  const before = reference(), step = result.iteration_time_s;
-  const versus = (pick, more) => before && before !== result ? change_text(pick(result), pick(before), more) : null;
+function step_figures(result, layout, versus) {
+  const step = result.iteration_time_s;
   const exposed = 1 - (result.breakdown_s.compute + result.breakdown_s.optimizer) / step;
   const cost = cost_of(result, layout), memory = result.memory;
   const sure = state.answer.interval;
@@ -85,7 +68,15 @@ function show_figures(result, layout) {
         cost === null ? 'give a price of a GPU' : dollars(result.usd_per_million_tokens) + ' per million tokens', null),
   ];
   if (result.time_to_train_s > 0) figures.push(training_figure(result, layout, versus));
-  place('tiles').replaceChildren(...figures);
+  return figures;
+}
+
+const versus_of = (result) => {
+  const before = reference();
+  return (pick, more) => before && before !== result ? change_text(pick(result), pick(before), more) : null;
+};
+function show_figures(result, layout) {
+  place('tiles').replaceChildren(...kKinds[state.kind].figures(result, layout, versus_of(result)));
 }
 
 function numbers_table(titles, rows) {
@@ -102,7 +93,11 @@ function numbers_table(titles, rows) {
 // A chart of Chart.js that is made once and then given new data; `config()` makes all of it.
 class Live {
   constructor(id, title, label, config) {
-    this.config = config;
+    // Where another kind of question is on the screen, as it was: it is drawn anew when colours change.
+    this.config = () => {
+      if (state.answer && !place(id).closest('section').hidden) this.last = config();
+      return this.last;
+    };
     this.label = label;
     this.height = 120;
     this.legend = el('div');
@@ -143,8 +138,13 @@ function compared() {
   return rows;
 }
 
-// The parts that any row has, of those that the engine names.
-const used_parts = (rows) => kParts.filter(([key]) => rows.some(({result}) => (result.breakdown_s[key] || 0) > 0));
+// The parts that any row has, of those that the kind of question names.
+const parts_of_kind = () => kKinds[state.kind].breakdown;
+const used_parts = (rows) => {
+  const {parts, value} = parts_of_kind();
+  return parts.filter(([key]) => rows.some(({result}) => value(result, key) > 0));
+};
+const part_index = (key) => parts_of_kind().parts.findIndex(([k]) => k === key);
 
 const stacked = (labels, datasets, title, more = {}) => ({
   type: 'bar',
@@ -161,37 +161,35 @@ const stacked = (labels, datasets, title, more = {}) => ({
 const breakdown = new Live(
     'breakdown', 'Breakdown',
     () => {
-      const {breakdown_s: parts, iteration_time_s: step} = state.answer.result;
-      return 'breakdown of the step: ' +
-          kParts.filter(([key]) => parts[key] > 0)
-              .map(([key, name]) => name + ' ' + (100 * parts[key] / step).toFixed(1) + ' %')
+      const {parts, value, total, title} = parts_of_kind(), {result} = state.answer;
+      return title + ': ' +
+          parts.filter(([key]) => value(result, key) > 0)
+              .map(([key, name]) => name + ' ' + (100 * value(result, key) / total(result)).toFixed(1) + ' %')
               .join(', ');
     },
     () => {
-      const rows = compared(), parts = used_parts(rows);
+      const rows = compared(), parts = used_parts(rows), {value, text, unit} = parts_of_kind();
       const datasets = parts.map(([key, name]) => ({
                                    label: name,
-                                   data: rows.map(({result}) => result.breakdown_s[key] || 0),
-                                   backgroundColor: paint(kParts.findIndex(([k]) => k === key)),
+                                   data: rows.map(({result}) => value(result, key)),
+                                   backgroundColor: paint(part_index(key)),
                                    barPercentage: 0.8,
                                    categoryPercentage: 0.9,
                                  }));
-      const config = stacked(rows.map(({name}) => name), datasets, 'seconds', {indexAxis: 'y'});
-      config.options.plugins = {tooltip: {callbacks: {label: (c) => c.dataset.label + ': ' + seconds(c.raw)}}};
+      const config = stacked(rows.map(({name}) => name), datasets, unit, {indexAxis: 'y'});
+      config.options.plugins = {tooltip: {callbacks: {label: (c) => c.dataset.label + ': ' + text(c.raw)}}};
       return config;
     });
 
 function show_breakdown() {
-  const rows = compared(), parts = used_parts(rows);
+  const rows = compared(), parts = used_parts(rows), {value, total, text, title, caption, whole} = parts_of_kind();
+  place('h-breakdown').textContent = title;
+  place('c-breakdown').textContent = caption;
   breakdown.show({
     height: 62 + 34 * rows.length,
-    legend: palette_legend(parts.map(([key, name]) => [name, kParts.findIndex(([k]) => k === key)])),
-    titles: ['', ...parts.map(([, name]) => name), 'step'],
-    rows: rows.map(
-        ({
-          name,
-          result
-        }) => [name, ...parts.map(([key]) => seconds(result.breakdown_s[key] || 0)), seconds(result.iteration_time_s)]),
+    legend: palette_legend(parts.map(([key, name]) => [name, part_index(key)])),
+    titles: ['', ...parts.map(([, name]) => name), whole],
+    rows: rows.map(({name, result}) => [name, ...parts.map(([key]) => text(value(result, key))), text(total(result))]),
   });
 }
 
@@ -213,27 +211,31 @@ const limit_line = {
   },
 };
 
+// Bars of what is held: {title, caption, bars: [[name, {key: bytes}]], held: keys, limit, limit_name}.
+const memory_now = () => kKinds[state.kind].memory(state.answer.result);
+const bar_total = (held, parts) => held.reduce((sum, key) => sum + parts[key], 0);
 const memory = new Live(
-    'memory', 'Memory per stage',
+    'memory', 'Memory',
     () => {
-      const {fits, peak_bytes, capacity_bytes, stages} = state.answer.result.memory;
-      return 'memory of ' + stages.length + ' stages, at most ' + bytes(peak_bytes, 3) + ' of ' +
-          bytes(capacity_bytes, 3) + (fits ? '' : ', which does not fit');
+      const {title, bars, held, limit} = memory_now();
+      const most = Math.max(...bars.map(([, parts]) => bar_total(held, parts)));
+      return title + ': ' + bars.length + (bars.length === 1 ? ' bar' : ' bars') + ', at most ' + bytes(most, 3) +
+          ' of ' + bytes(limit, 3) + (most > limit * 1.001 ? ', which does not fit' : '');
     },
     () => {
-      const {stages, capacity_bytes} = state.answer.result.memory;
-      const datasets = kHeld.map((key, i) => ({
-                                   label: key,
-                                   data: stages.map((stage) => stage[key] / 1e9),
-                                   backgroundColor: paint(i),
-                                   barPercentage: 0.9,
-                                   maxBarThickness: 110,
-                                   categoryPercentage: 0.9,
-                                 }));
-      const config = stacked(stages.map((stage, i) => 'stage ' + i), datasets, 'GB');
-      const most = Math.max(capacity_bytes, ...stages.map((stage) => stage.total)) / 1e9;
+      const {bars, held, limit} = memory_now();
+      const datasets = held.map((key, i) => ({
+                                  label: key,
+                                  data: bars.map(([, parts]) => parts[key] / 1e9),
+                                  backgroundColor: paint(i),
+                                  barPercentage: 0.9,
+                                  maxBarThickness: 110,
+                                  categoryPercentage: 0.9,
+                                }));
+      const config = stacked(bars.map(([name]) => name), datasets, 'GB');
+      const most = Math.max(limit, ...bars.map(([, parts]) => bar_total(held, parts))) / 1e9;
       Object.assign(config.options.scales.y, {suggestedMax: most * 1.06});
-      config.options.limit = capacity_bytes / 1e9;
+      config.options.limit = limit / 1e9;
       config.options.plugins = {
         tooltip: {callbacks: {label: (c) => c.dataset.label + ': ' + digits(c.raw, 3) + ' GB'}}
       };
@@ -242,14 +244,25 @@ const memory = new Live(
     });
 
 function show_memory() {
-  const {stages} = state.answer.result.memory;
+  const {title, caption, bars, held, limit_name} = memory_now();
+  place('h-memory').textContent = title;
+  place('c-memory').textContent = caption;
   memory.show({
     height: 240,
-    legend: legend([...kHeld.map((key, i) => [key, ...kPalette[i]]), ['limit of the device', '#b3261e', 'horizontal']]),
-    titles: ['stage', ...kHeld, 'total'],
-    rows: stages.map((stage, i) => ['stage ' + i, ...[...kHeld, 'total'].map((key) => bytes(stage[key], 3))]),
+    legend: legend([...held.map((key, i) => [key, ...kPalette[i]]), [limit_name, '#b3261e', 'horizontal']]),
+    titles: ['', ...held, 'total'],
+    rows: bars.map(
+        ([name, parts]) => [name, ...held.map((key) => bytes(parts[key], 3)), bytes(bar_total(held, parts), 3)]),
   });
 }
+const stage_bars = ({memory: {stages, capacity_bytes}}) => ({
+  title: 'Memory of a GPU of each stage',
+  caption: 'At the stage\u2019s fullest moment, against the limit of the device.',
+  bars: stages.map((stage, i) => ['stage ' + i, stage]),
+  held: kHeld,
+  limit: capacity_bytes,
+  limit_name: 'limit of the device'
+});
 
 // The timeline is drawn anew with every step; what is zoomed in on stays, in shares of the step.
 let timeline_range = null, timeline_redraws = 0;
@@ -287,9 +300,9 @@ function add_nearest(banner) {
   if (!state.nearest) return;
   const sets = state.nearest.set;
   banner.append(state.nearest.keeps ? '. It would run with ' : '. The nearest that runs: ');
-  banner.append(el(
-      'button', {type: 'button', id: 'nearest', className: 'primary', onclick: () => take_nearest(sets)},
-      sets.map((set) => set.replace('=null', ' left open').replace('=', ' ')).join(', ')));
+  banner.append(
+      el('button', {type: 'button', id: 'nearest', className: 'primary', onclick: () => take_nearest(sets)},
+         sets.map((set) => set.replace('=null', ' left open').replace('=', ' ')).join(', ')));
 }
 
 function show_followed() {
@@ -310,14 +323,19 @@ function show_banner() {
     add_nearest(banner);
     if (line) banner.append(' ', el('button', {type: 'button', onclick: () => go_to_line(Number(line[1]))}, 'Show it'));
     banner.hidden = false;
-  } else if (result && !result.memory.fits) {
+  } else if (result) {
     banner.className = 'banner bad';
-    const {peak_bytes, capacity_bytes, would_fit} = result.memory;
-    banner.append(
-        el('strong', {}, 'Out of memory: '), bytes(peak_bytes, 3) + ' of ' + bytes(capacity_bytes, 3) + ' per GPU. ');
-    add_remedies(banner, would_fit);
-    banner.hidden = false;
+    banner.append(...kKinds[state.kind].alarm(result));
+    if (result.memory && result.memory.would_fit) add_remedies(banner, result.memory.would_fit);
+    banner.hidden = banner.childNodes.length === 0;
   }
+}
+
+// What is wrong with a step that can be simulated, as parts of a banner.
+function step_alarm({memory: {fits, peak_bytes, capacity_bytes}}) {
+  return fits ?
+      [] :
+      [el('strong', {}, 'Out of memory: '), bytes(peak_bytes, 3) + ' of ' + bytes(capacity_bytes, 3) + ' per GPU. '];
 }
 
 // Read out half a second after the last change, so that a slider does not speak over itself.
@@ -327,31 +345,45 @@ function speak() {
   speaking = setTimeout(() => {
     const result = state.answer && state.answer.result;
     if (!result || state.error) return;
-    place('spoken').textContent = 'Step ' + seconds(result.iteration_time_s, 3) + ', MFU ' + result.mfu_pct.toFixed(1) +
-        ' %, memory ' + bytes(result.memory.peak_bytes, 3) + ' of ' + bytes(result.memory.capacity_bytes, 3) +
-        (result.memory.fits ? ', fits' : ', does not fit');
+    place('spoken').textContent = kKinds[state.kind].spoken(result);
   }, 500);
 }
 
+const step_spoken = (result) => 'Step ' + seconds(result.iteration_time_s, 3) + ', MFU ' + result.mfu_pct.toFixed(1) +
+    ' %, memory ' + bytes(result.memory.peak_bytes, 3) + ' of ' + bytes(result.memory.capacity_bytes, 3) +
+    (result.memory.fits ? ', fits' : ', does not fit');
+const step_foot = (result) => seconds(result.iteration_time_s) + ' · MFU ' + result.mfu_pct.toFixed(1) + ' % · ' +
+    bytes(result.memory.peak_bytes, 3) + (result.memory.fits ? '' : ': out of memory');
+
 // On a phone the figures are out of sight while a slider moves: in one line at the foot of the screen.
 function show_foot(result) {
-  place('foot').textContent = seconds(result.iteration_time_s) + ' · MFU ' + result.mfu_pct.toFixed(1) + ' % · ' +
-      bytes(result.memory.peak_bytes, 3) + (result.memory.fits ? '' : ': out of memory');
-  place('foot').classList.toggle('bad', !result.memory.fits);
+  place('foot').textContent = kKinds[state.kind].foot(result);
+  place('foot').classList.toggle('bad', kKinds[state.kind].alarm(result).length > 0);
+}
+
+const time_taken = () => 'answered in ' + (state.ms < 2000 ? Math.round(state.ms) + ' ms' : seconds(state.ms / 1e3, 2));
+const step_effort = (result) => result.ranks_simulated + ' of ' + grouped(result.gpus) + ' ranks, ' +
+    grouped(result.events) + ' events, ' + time_taken();
+
+// Which sections there are hangs on the kind of question.
+function show_sections() {
+  document.documentElement.dataset.kind = state.kind;
+  for (const section of document.querySelectorAll('section[data-kinds]'))
+    section.hidden = !section.dataset.kinds.split(' ').includes(state.kind);
+  for (const radio of document.querySelectorAll('input[name="kind"]')) radio.checked = radio.value === state.kind;
 }
 
 function show_results() {
-  const {result, layout, charts} = state.answer;
+  const {result, layout, charts} = state.answer, kind = kKinds[state.kind];
   place('title').textContent = charts.title;
   place('subtitle').textContent = charts.subtitle;
-  document.title = seconds(result.iteration_time_s, 3) + ' · ' + charts.title + ' · orrery';
-  place('effort').textContent = result.ranks_simulated + ' of ' + grouped(result.gpus) + ' ranks, ' +
-      grouped(result.events) + ' events, answered in ' + Math.round(state.ms) + ' ms';
+  document.title = kind.short(result) + ' · ' + charts.title + ' · orrery';
+  place('effort').textContent = kind.effort(result, charts);
   show_figures(result, layout);
   show_foot(result);
   show_breakdown();
-  show_memory();
-  show_timeline();
+  if (kind.memory) show_memory();
+  kind.show(charts, result);
   clear_advice();
   place('assumptions').replaceChildren(...result.assumptions.map((text) => el('li', {}, text)));
   speak();

@@ -6,6 +6,7 @@
 let data = {};
 
 const state = {
+  kind: 'train',    // what is asked: train, serve or rl
   catalogue: null,  // what ships, and the keys of the language
   name: '',         // of the shipped scenario; empty for a text of the user's own
   file: 'scenario.yaml',
@@ -19,11 +20,24 @@ const state = {
   nearest: null,    // of the last request, where it cannot run: {set, keeps, follows}
   followed: [],     // what was laid over the scenario beside the last change, so that it runs
   pins: [],         // {name, sets: [[path, value]], result}
+  kept: {},         // by kind, what was open there: {name, file, text, sets, pins}
   ms: 0,
 };
 
 const shipped = (name) => state.catalogue.scenarios.find((scenario) => scenario.name === name);
-const key_of = (path) => state.catalogue.keys.find((key) => key.path === path);
+// Of a path whose list items have numbers, and of sections within rl, which mean what they mean outside of it.
+const schema_path = (path) => path.replace(/\[\d+\]/g, '[]');
+function key_of(path) {
+  const asked = schema_path(path),
+        outside = asked.replace('rl.rollout.pools', 'serving.pools').replace(/^rl\.(rollout|training)\./, '');
+  return state.catalogue.keys.find((key) => key.path === asked) ||
+      state.catalogue.keys.find((key) => key.path === outside);
+}
+// By the sections of a text, before the engine has read it.
+function kind_of_text(text) {
+  if (/^\s*"?rl"?\s*:/m.test(text.replace(/^[ \t]+.*$/gm, ''))) return 'rl';
+  return /^"?serving"?\s*:/m.test(text) ? 'serve' : 'train';
+}
 const set_texts = (sets) => [...sets].map(([path, value]) => path + '=' + value);
 
 // "path=value" as the page lays it over the scenario.
@@ -37,7 +51,7 @@ function request_of(sets, more = {}) {
 const plain = /^[A-Za-z0-9_.,:=\/+-]+$/;
 const quoted = (word) => plain.test(word) ? word : '\'' + word.replaceAll('\'', '\'\\\'\'') + '\'';
 function command_of(sets) {
-  const words = ['orrery', 'run', state.name || state.file];
+  const words = ['orrery', kKinds[state.kind].command, state.name || state.file];
   for (const set of set_texts(sets)) words.push('--set', quoted(set));
   return words.join(' ');
 }

@@ -13,15 +13,6 @@ function changes_text(sets) {
                                  .join(', ');
 }
 
-const kVariantColumns = [
-  // title, value, text, whether more is better
-  ['Step', (r) => r.iteration_time_s, (v) => seconds(v), false],
-  ['Tokens/s', (r) => r.tokens_per_s, (v) => si(v, '', 4).trim(), true],
-  ['MFU', (r) => r.mfu_pct, (v) => v.toFixed(1) + ' %', true],
-  ['Memory', (r) => r.memory.peak_bytes, (v) => bytes(v, 3), false],
-  ['$ per M tokens', (r) => r.usd_per_million_tokens, (v) => v === undefined ? '–' : digits(v, 3), false],
-];
-
 function pin_now() {
   if (!state.answer || state.error) return;
   const sets = [...state.sets];
@@ -52,7 +43,7 @@ async function simulate_pins(engine) {
 }
 
 function variant_cells(result, first) {
-  return kVariantColumns.map(([, value, text, more]) => {
+  return kKinds[state.kind].columns.map(([, value, text, more]) => {
     const now = value(result), change = first ? change_text(now, value(first), more) : null;
     return el(
         'td', {className: 'number'}, text(now),
@@ -78,7 +69,7 @@ function variant_row(pin, at) {
   return el(
       'tr', {}, el('th', {scope: 'row'}, name, el('div', {className: 'note'}, changes_text(pin.sets))),
       ...variant_cells(pin.result, at > 0 ? state.pins[0].result : null),
-      el('td', {}, pin.result.memory.fits ? 'fits' : el('span', {className: 'bad'}, 'out of memory')),
+      el('td', {}, kKinds[state.kind].fits(pin.result) ? 'fits' : el('span', {className: 'bad'}, 'out of memory')),
       el('td', {className: 'acts'}, use, ' ', drop));
 }
 
@@ -88,10 +79,11 @@ function show_variants() {
     place('variants').replaceChildren(el('p', {className: 'note'}, 'None is pinned.'));
     return;
   }
-  const titles = ['Variant', ...kVariantColumns.map(([title]) => title), 'Fits', ''];
+  const titles = ['Variant', ...kKinds[state.kind].columns.map(([title]) => title), 'Fits', ''];
   const head = titles.map(
       (title, i) =>
-          el(title ? 'th' : 'td', title ? {scope: 'col', className: i > 0 && i < 6 ? 'number' : ''} : {}, title));
+          el(title ? 'th' : 'td',
+             title ? {scope: 'col', className: i > 0 && i < titles.length - 2 ? 'number' : ''} : {}, title));
   place('variants')
       .replaceChildren(
           el('div', {className: 'scroll', tabIndex: 0, role: 'region', 'aria-label': 'table of variants'},
@@ -105,17 +97,10 @@ const csv_cell = (value) =>
 const csv_text = (rows) => rows.map((row) => row.map(csv_cell).join(',') + '\r\n').join('');
 
 function variants_csv() {
-  const keys = Object.keys(state.answer.result.breakdown_s);
-  const titles = [
-    'name', 'changes', 'iteration_time_s', 'tokens_per_s', 'mfu_pct', 'peak_memory_bytes', 'fits',
-    'usd_per_million_tokens', ...keys.map((key) => key + '_s')
-  ];
   const all = [...state.pins, {name: 'now', sets: [...state.sets], result: state.answer.result}];
-  const rows =
-      all.filter((pin) => pin.result)
-          .map(
-              ({name, sets, result: r}) =>
-                  [name, set_texts(sets).join(' '), r.iteration_time_s, r.tokens_per_s, r.mfu_pct, r.memory.peak_bytes,
-                   r.memory.fits, r.usd_per_million_tokens ?? '', ...keys.map((key) => r.breakdown_s[key])]);
-  return csv_text([titles, ...rows]);
+  const rows = all.filter((pin) => pin.result)
+                   .map(
+                       ({name, sets, result}) => [
+                           ['name', name], ['changes', set_texts(sets).join(' ')], ...kKinds[state.kind].csv(result)]);
+  return csv_text([rows.at(-1).map(([title]) => title), ...rows.map((row) => row.map(([, value]) => value))]);
 }
