@@ -80,6 +80,8 @@ void take_trainer_model(Sections& config, Draft& draft, const TrainerKeys& keys,
                     "hf config.json makes one)",
                     base != nullptr && base->is_scalar() ? base->text() : "none"));
   if (!said) draft.apply("model=" + model);
+  if (said && base != nullptr && base->is_scalar() && model.empty())
+    draft.ignored(fmt::format("{} {}", keys.model, base->text()), "does not ship; --set model=NAME stands for it");
   const std::int64_t length = config.count({keys.length}, keys.usual_length);
   draft.apply(fmt::format("model.seq={}", std::min<std::int64_t>(length, 100'000'000)));
   const bool packs = config.flag({"sample_packing", "packing"}, false);

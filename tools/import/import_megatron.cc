@@ -100,14 +100,16 @@ void take_latent(Launch& launch, Draft& draft) {
   const auto size = [&](const char* flag, const char* key, std::int64_t fallback) {
     draft.set(key, launch.count(flag).value_or(fallback), launch.place(flag));
   };
+  const std::int64_t plain = launch.count("qk-nope-head-dim").value_or(128),  // names of Pai-Megatron-Patch's
+      turned = launch.count("qk-rope-head-dim").value_or(64);
   // arguments.py has no default for this one: queries are not compressed unless asked.
   if (const std::optional<std::int64_t> queries = launch.count("q-lora-rank", 0); queries.value_or(0) > 0)
     draft.set("model.q_lora", *queries, launch.place("q-lora-rank"));
   else
     draft.assumed("model.q_lora", "none, as --q-lora-rank is not given");
   size("kv-lora-rank", "model.kv_lora", 512);
-  size("qk-head-dim", "model.qk_nope_dim", 128);
-  size("qk-pos-emb-head-dim", "model.qk_rope_dim", 64);
+  size("qk-head-dim", "model.qk_nope_dim", plain);
+  size("qk-pos-emb-head-dim", "model.qk_rope_dim", turned);
   size("v-head-dim", "model.v_dim", 128);
 }
 
@@ -221,6 +223,20 @@ void take_hybrid(Launch& launch, Draft& draft, std::int64_t hidden) {
   }
 }
 
+/// Pai-Megatron-Patch's models of images and text.
+void remark_on_vision(const Launch& launch, Draft& draft) {
+  std::vector<std::string> here;
+  for (const char* flag : {"vision-tower", "patch-size", "image-size", "image-folder", "img-h", "patch-dim"})
+    if (launch.has(flag)) here.push_back(std::string("--") + flag);
+  if (!here.empty())
+    draft.first(
+        fmt::format("vision encoder ({}): left out, with the tokens of images; the language model alone is "
+                    "simulated",
+                    fmt::join(here, ", ")));
+  for (const char* flag : {"freeze-llm", "freeze-LM"})
+    if (launch.has(flag)) draft.first(fmt::format("--{}: the language model is trained here, weights and all", flag));
+}
+
 void take_model(Launch& launch, Draft& draft) {
   draft.set("model.kind", std::string(has_experts(launch) ? "moe" : "gpt"));
   const bool letters =
@@ -231,8 +247,9 @@ void take_model(Launch& launch, Draft& draft) {
   if (letters) draft.set("model.layers", launch.need("num-layers"), launch.place("num-layers"));
   draft.set("model.hidden", hidden, launch.place("hidden-size"));
   take_attention(launch, draft);
-  const bool quick = launch.flag("quick-geglu"), gated = launch.flag("swiglu") || quick;
-  if (quick) draft.set("model.activation", std::string("gelu"));
+  const bool quick = launch.flag("quick-geglu"), plain = launch.flag("geglu");
+  const bool gated = launch.flag("swiglu") || quick || plain;
+  if (quick || plain) draft.set("model.activation", std::string("gelu"));
   draft.set("model.gated_mlp", gated);
   if (launch.flag("squared-relu")) draft.set("model.activation", std::string("squared_relu"));
   if (launch.flag("qk-layernorm")) draft.set("model.qk_norm", true);
@@ -242,6 +259,7 @@ void take_model(Launch& launch, Draft& draft) {
   draft.set("model.ffn_hidden", launch.count(named).value_or(wide), launch.place(named));
   take_mixture(launch, draft, hidden, gated);
   take_vocabulary(launch, draft);
+  remark_on_vision(launch, draft);
   draft.set("model.seq", launch.need("seq-length"), launch.place("seq-length"));
   draft.set("model.tied_embeddings", !launch.flag("untie-embeddings-and-output-weights"));
 
@@ -257,6 +275,7 @@ void take_model(Launch& launch, Draft& draft) {
   bool rotary = launch.flag("use-rotary-position-embeddings");
   for (const char* other : {"use-llama2-rotary-position-embeddings", "use-llama-rotary-position-embeddings"})
     rotary = launch.flag(other) || rotary;
+  if (launch.flag("use-alibi-mask")) positions = "alibi";  // the patch's, for Baichuan 13B
   if (launch.flag("no-position-embedding") && !rotary && positions == "learned_absolute") positions = "none";
   if (rotary && (positions == "none" || positions == "alibi"))
     launch.refuse("use-rotary-position-embeddings",
@@ -345,30 +364,11 @@ std::optional<std::int64_t> whole_node(Launch& launch, Draft& draft, std::int64_
   return kUsual;
 }
 
-void take_layout(Launch& launch, Draft& draft) {
-  const std::int64_t tensor = launch.count("tensor-model-parallel-size").value_or(1);
-  const std::int64_t stages = launch.count("pipeline-model-parallel-size").value_or(1);
-  const std::int64_t ulysses = deepspeed_sequence_ranks(launch);
-  const std::int64_t context = launch.count("context-parallel-size").value_or(ulysses);
-  if (ulysses > 1 && context == ulysses) draft.set("parallelism.context_method", std::string("all_to_all"));
-  const bool theirs = launch.has("moe-expert-parallel-size");
-  const std::string of_expert = theirs ? "moe-expert-parallel-size" : "expert-model-parallel-size";
-  const auto expert = launch.count(of_expert);
-  const auto expert_tensor = launch.count("expert-tensor-parallel-size");
-  if (has_experts(launch)) {
-    draft.set("parallelism.expert", expert.value_or(1), launch.place(of_expert));
-    if (!draft.document().at("parallelism").find("expert_tensor"))
-      draft.set("parallelism.expert_tensor", expert_tensor.value_or(tensor),
-                launch.place("expert-tensor-parallel-size"));
-  } else if (expert && *expert > 1) {
-    draft.ignored("--" + of_expert, "the model has no experts");
-  }
-  draft.set("parallelism.tensor", tensor, launch.place("tensor-model-parallel-size"));
-  draft.set("parallelism.pipeline", stages, launch.place("pipeline-model-parallel-size"));
-  draft.set("parallelism.context", context, launch.place("context-parallel-size"));
-  constexpr std::int64_t kMostRanks = 1 << 20;
-  if (tensor > kMostRanks || stages > 10'000 || context > kMostRanks) return;  // which the loader refuses
+constexpr std::int64_t kMostRanks = 1 << 20;
 
+/// The GPUs of the job, which are set with their machine. `replica`, `of_experts`: ranks of a copy of the model, and of
+/// its experts.
+std::int64_t take_machine(Launch& launch, Draft& draft, std::int64_t replica, std::int64_t of_experts) {
   // What only the launch can say is no reason to stop where the user says the GPUs.
   const bool said = launch.is_set("cluster.gpus");
   std::optional<std::int64_t> per_node, nodes;
@@ -382,19 +382,16 @@ void take_layout(Launch& launch, Draft& draft) {
   if (!nodes) nodes = launch.variable({"NNODES", "NUM_NODES", "SLURM_NNODES", "SLURM_JOB_NUM_NODES"});
   std::optional<std::int64_t> gpus = launch.variable({"WORLD_SIZE"});
   if (const auto given = launch.count("world-size")) gpus = given;
-  if (!gpus && !per_node && !said) per_node = whole_node(launch, draft, tensor * stages * context, nodes.value_or(1));
+  if (!gpus && !per_node && !said) per_node = whole_node(launch, draft, replica, nodes.value_or(1));
   if (per_node && !nodes && !gpus) {
     nodes = 1;
     draft.assumed("nodes", "1: the launch line says no other number");
   }
   if (per_node && nodes && *per_node <= kMostRanks && *nodes <= kMostRanks) gpus = *per_node * *nodes;
   if (!gpus) {
-    gpus = tensor * stages * context;
+    gpus = replica;
     draft.assumed("cluster.gpus", fmt::format("{}, one replica: the launch line names no number of nodes", *gpus));
   }
-  const bool mixture = has_experts(launch) && expert.value_or(1) <= kMostRanks;
-  const std::int64_t replica = tensor * stages * context,
-                     of_experts = mixture ? stages * expert.value_or(1) * expert_tensor.value_or(tensor) : 1;
   const std::int64_t least = replica <= kMostRanks && of_experts <= kMostRanks ? std::lcm(replica, of_experts) : 0;
   if (!said && *gpus < least && least <= kMostRanks) {
     draft.first(
@@ -415,6 +412,37 @@ void take_layout(Launch& launch, Draft& draft) {
   else if (per_node && *per_node > 0 && *gpus >= *per_node)
     draft.set("cluster.gpus_per_node", *per_node);
   if (*gpus > (per_node ? *per_node : 8)) draft.set("cluster.fabric", std::string("ndr-rail"));
+  return *gpus;
+}
+
+void take_layout(Launch& launch, Draft& draft) {
+  const std::int64_t tensor = launch.count("tensor-model-parallel-size").value_or(1);
+  const std::int64_t stages = launch.count("pipeline-model-parallel-size").value_or(1);
+  const std::int64_t ulysses = deepspeed_sequence_ranks(launch);
+  const std::int64_t context = launch.count("context-parallel-size").value_or(ulysses);
+  if (ulysses > 1 && context == ulysses) draft.set("parallelism.context_method", std::string("all_to_all"));
+  const bool theirs = launch.has("moe-expert-parallel-size");
+  const std::string of_expert = theirs ? "moe-expert-parallel-size" : "expert-model-parallel-size";
+  const auto expert = launch.count(of_expert);
+  const auto expert_tensor = launch.count("expert-tensor-parallel-size");
+  if (has_experts(launch)) {
+    draft.set("parallelism.expert", expert.value_or(1), launch.place(of_expert));
+    if (draft.document().find_path("parallelism.expert_tensor") == nullptr)
+      draft.set("parallelism.expert_tensor", expert_tensor.value_or(tensor),
+                launch.place("expert-tensor-parallel-size"));
+  } else if (expert && *expert > 1) {
+    draft.ignored("--" + of_expert, "the model has no experts");
+  }
+  draft.set("parallelism.tensor", tensor, launch.place("tensor-model-parallel-size"));
+  draft.set("parallelism.pipeline", stages, launch.place("pipeline-model-parallel-size"));
+  draft.set("parallelism.context", context, launch.place("context-parallel-size"));
+  if (tensor > kMostRanks || stages > 10'000 || context > kMostRanks) return;  // which the loader refuses
+
+  const std::int64_t replica = tensor * stages * context;
+  const Settings* apart = draft.document().find_path("parallelism.expert_tensor");
+  const std::int64_t cut = apart != nullptr ? apart->as_int(1, 1'000'000'000'000) : 1;
+  const bool mixture = has_experts(launch) && expert.value_or(1) <= kMostRanks && cut <= kMostRanks;
+  const std::int64_t gpus = take_machine(launch, draft, replica, mixture ? stages * expert.value_or(1) * cut : 1);
 
   const std::int64_t layers = launch.need("num-layers");
   const std::int64_t chunks = take_chunks(launch, layers, stages);
@@ -431,10 +459,10 @@ void take_layout(Launch& launch, Draft& draft) {
     draft.set("parallelism.context_method", by);
     if (kind == "a2a+p2p") draft.ignored("--cp-comm-type " + kind, "simulated as the ring of p2p");
   }
-  take_sharding(launch, draft, std::max<std::int64_t>(1, *gpus / (tensor * stages)));
+  take_sharding(launch, draft, std::max<std::int64_t>(1, gpus / (tensor * stages)));
   if (launch.flag("use-tp-pp-dp-mapping")) draft.apply("placement.order=[tensor, context, pipeline, data]");
 
-  const std::int64_t data = std::max<std::int64_t>(1, *gpus / (tensor * stages * context));
+  const std::int64_t data = std::max<std::int64_t>(1, gpus / replica);
   const std::int64_t micro = launch.count("micro-batch-size").value_or(1);
   draft.set("batch.micro", micro, launch.place("micro-batch-size"));
   const std::int64_t steps = launch.count("gradient-accumulation-steps").value_or(1);  // of Pai's DeepSpeed scripts

@@ -72,11 +72,17 @@ void take_deepspeed(Launch& launch, Draft& draft) {
   launch.flag("cpu-torch-adam");
   for (const char* flag : {"use-flash-attn-v1", "use-flash-attn-v2", "use-flash-attn-triton"})
     if (launch.flag(flag)) draft.set("attention", std::string("flash"));
-  if (!launch.flag("use-flash-attn") && !draft.has("attention")) draft.set("attention", std::string("unfused"));
+  if (!launch.flag("use-flash-attn") && !draft.has("attention")) {
+    const bool shared = draft.document().at("parallelism").get_int("context", 1) > 1;
+    draft.set("attention", std::string(shared ? "flash" : "unfused"));
+    if (shared)
+      draft.first("attention: the line asks for no FlashAttention, which is simulated beside ranks of a sequence");
+  }
   if (launch.flag("enable-zbh1-pipeline")) draft.set("parallelism.schedule", std::string("zb_h1"));
   launch.flag("enable-zbh1-exact-semantics");
-  static constexpr std::array<std::pair<const char*, const char*>, 6> kNotSimulated{
-      {{"kd", "a teacher's forward pass in each step is left out"},
+  static constexpr std::array<std::pair<const char*, const char*>, 7> kNotSimulated{
+      {{"mos", "a teacher's forward pass in each step is left out"},
+       {"kd", "a teacher's forward pass in each step is left out"},
        {"curriculum-learning-legacy", "sequences grow in training; those at its end are simulated"},
        {"random-ltd", "layers that drop tokens run whole"},
        {"ds-sequence-parallel-fpdt", "chunks of a sequence and their offload are left out"},

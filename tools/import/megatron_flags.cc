@@ -11,11 +11,15 @@
 namespace orrery::tools {
 
 namespace {
-/// Of mixtures of experts and latent attention.
+/// Of mixtures of experts, latent attention and Mamba.
 const std::set<std::string>& mixture_flags() {
   static const std::set<std::string> kTaken{"expert-model-parallel-size",
                                             "expert-tensor-parallel-size",
                                             "kv-lora-rank",
+                                            "mamba-head-dim",
+                                            "mamba-num-groups",
+                                            "mamba-num-heads",
+                                            "mamba-state-dim",
                                             "moe-enable-deepep",
                                             "moe-expert-capacity-factor",
                                             "moe-ffn-hidden-size",
@@ -41,6 +45,31 @@ const std::set<std::string>& mixture_flags() {
                                             "qk-head-dim",
                                             "qk-pos-emb-head-dim",
                                             "v-head-dim"};
+  return kTaken;
+}
+/// Of Megatron-DeepSpeed and Pai-Megatron-Patch.
+const std::set<std::string>& flags_of_others() {
+  static const std::set<std::string> kTaken{"deepspeed",
+                                            "deepspeed-config",
+                                            "zero-stage",
+                                            "ds-sequence-parallel-size",
+                                            "moe-expert-parallel-size",
+                                            "topk",
+                                            "expert-interval",
+                                            "moe-train-capacity-factor",
+                                            "mlp-type",
+                                            "disable-moe-token-dropping",
+                                            "enable-expert-tensor-parallelism",
+                                            "num-key-value-heads",
+                                            "n-head-kv",
+                                            "intermediate-size",
+                                            "patch-tokenizer-type",
+                                            "extra-vocab-size",
+                                            "gradient-accumulation-steps",
+                                            "train-tokens",
+                                            "cpu-optimizer",
+                                            "use-llama2-rotary-position-embeddings",
+                                            "no-position-embedding"};
   return kTaken;
 }
 }  // namespace
@@ -75,10 +104,6 @@ const std::set<std::string>& taken_flags() {
                               "hybrid-layer-pattern",
                               "hybrid-override-pattern",
                               "kv-channels",
-                              "mamba-head-dim",
-                              "mamba-num-groups",
-                              "mamba-num-heads",
-                              "mamba-state-dim",
                               "micro-batch-size",
                               "moe-latent-size",
                               "nnodes",
@@ -130,28 +155,7 @@ const std::set<std::string>& taken_flags() {
                               "window-attn-skip-freq",
                               "window-size",
                               "world-size"};
-    for (const char* flag : {"deepspeed",
-                             "deepspeed-config",
-                             "zero-stage",
-                             "ds-sequence-parallel-size",
-                             "moe-expert-parallel-size",
-                             "topk",
-                             "expert-interval",
-                             "moe-train-capacity-factor",
-                             "mlp-type",
-                             "disable-moe-token-dropping",
-                             "enable-expert-tensor-parallelism",
-                             "num-key-value-heads",
-                             "n-head-kv",
-                             "intermediate-size",
-                             "patch-tokenizer-type",
-                             "extra-vocab-size",
-                             "gradient-accumulation-steps",
-                             "train-tokens",
-                             "cpu-optimizer",
-                             "use-llama2-rotary-position-embeddings",
-                             "no-position-embedding"})
-      all.insert(flag);
+    all.insert(flags_of_others().begin(), flags_of_others().end());
     all.insert(mixture_flags().begin(), mixture_flags().end());
     return all;
   }();
