@@ -44,7 +44,12 @@ void write_text(const std::string& text, const ImportOptions& options) {
 }
 
 int write_draft(Draft draft, const ImportOptions& options) {
-  for (const std::string& set : options.sets) draft.apply(set);
+  for (const std::string& set : options.sets) {
+    // A model that the importer has laid what the file says over stays as it is.
+    const sim::Settings* base = draft.document().find_path("model.inherits");
+    const bool laid = base != nullptr && base->is_scalar() && set == "model=" + base->text();
+    if (!laid) draft.apply(set);
+  }
   // What the loader refuses is not written.
   if (draft.has("serving"))
     scenarios::load_serving(draft.document());
@@ -165,7 +170,7 @@ Draft draft_of_kind(const std::string& kind, const ImportOptions& options, const
   if (kind == "llamafactory") return import_llamafactory(file, options.gpus, options.sets);
   if (kind == "mllog") return import_mllog(file, options.sets);
   if (kind == "vllm" || kind == "sglang" || kind == "trtllm")
-    return import_server(kind, options.arguments, options.gpus, options.sets);
+    return import_server(kind, options.arguments, options.gpus, options.sets, given_to_script(options));
   return import_script(options);
 }
 
@@ -196,6 +201,16 @@ void declare_common(CommandOptions sub, const std::shared_ptr<ImportOptions>& op
   sub.add_option("--set", options->sets, "key.path=value, laid over what was read (cluster.gpus=1024); may be repeated")
       .allow_extra_args(false)
       .type_name("KEY=VALUE");
+}
+
+void declare_script(CommandOptions sub, const std::shared_ptr<ImportOptions>& options) {
+  sub.add_option("--env", options->environment, "a variable of the script's environment; may be repeated")
+      .allow_extra_args(false)
+      .type_name("NAME=VALUE");
+  sub.add_option("--argument", options->script_arguments,
+                 "an argument of the script ($1, then $2); they may stand behind -- as well")
+      .allow_extra_args(false)
+      .type_name("VALUE");
 }
 
 CommandOptions declare_topology_import(CommandOptions app, const std::shared_ptr<ImportOptions>& options) {
@@ -245,6 +260,7 @@ Kinds declare_server_imports(CommandOptions app, const std::shared_ptr<ImportOpt
     CommandOptions sub = app.add_subcommand(name, what);
     sub.allow_extras();
     sub.add_option("--gpus", options->gpus, "GPUs of the cluster, at least (default 8)").check(Range(1, 1 << 20));
+    declare_script(sub, options);
     declare_common(sub, options);
     kinds.emplace_back(name, sub);
   }
@@ -289,14 +305,7 @@ Action declare_import(CommandOptions app) {
   CommandOptions megatron =
       app.add_subcommand("megatron", "a launch script of Megatron-LM, or its arguments: import megatron FILE|ARGS");
   megatron.allow_extras();
-  megatron.add_option("--env", options->environment, "a variable of the script's environment; may be repeated")
-      .allow_extra_args(false)
-      .type_name("NAME=VALUE");
-  megatron
-      .add_option("--argument", options->script_arguments,
-                  "an argument of the script ($1, then $2); they may stand behind -- as well")
-      .allow_extra_args(false)
-      .type_name("VALUE");
+  declare_script(megatron, options);
   CommandOptions nemo = app.add_subcommand("nemo", "a recipe of NeMo 2 (Python), or a configuration of NeMo 1 (YAML)");
   nemo.add_option("file", options->file, "the recipe or the configuration").required().type_name("FILE.py|FILE.yaml");
   CommandOptions bridge = app.add_subcommand(

@@ -159,6 +159,45 @@ num_machines: 1
 num_processes: 8
 )";
 
+constexpr const char* kAxolotlShards = R"(base_model: NousResearch/Llama-2-13b-chat-hf
+sequence_len: 4096
+sample_packing: true
+gradient_accumulation_steps: 4
+micro_batch_size: 1
+optimizer: adamw_torch_fused
+bf16: true
+fsdp_version: 2
+fsdp_config:
+  reshard_after_forward: true
+  offload_params: false
+  activation_checkpointing: true
+  state_dict_type: FULL_STATE_DICT
+)";
+constexpr const char* kAccelerateDeepSpeed = R"(distributed_type: DEEPSPEED
+deepspeed_config:
+  gradient_accumulation_steps: 4
+  offload_optimizer_device: none
+  offload_param_device: none
+  zero3_init_flag: true
+  zero_stage: 3
+mixed_precision: bf16
+num_machines: 1
+num_processes: 8
+)";
+constexpr const char* kAccelerateMegatron = R"(distributed_type: MEGATRON_LM
+megatron_lm_config:
+  megatron_lm_tp_degree: 2
+  megatron_lm_pp_degree: 2
+  megatron_lm_num_micro_batches: 4
+  megatron_lm_sequence_parallelism: true
+  megatron_lm_recompute_activations: true
+  megatron_lm_use_distributed_optimizer: true
+  megatron_lm_gradient_clipping: 1
+mixed_precision: bf16
+num_machines: 1
+num_processes: 8
+)";
+
 struct Form {
   const char *file, *text, *more;  // more: a line of a field that nobody knows, laid behind line `behind`
   std::function<tools::Draft(const std::string&)> read;
@@ -185,6 +224,12 @@ const std::vector<Form>& forms() {
        [](const std::string& f) {
          return tools::import_accelerate(f, {"model=llama3.1-8b", "batch.micro=2"});
        }},
+      {"shards.yml", kAxolotlShards, "zzz_unheard_of: 7\n",
+       [](const std::string& f) { return tools::import_axolotl(f, 8, {}); }},
+      {"deepspeed.yaml", kAccelerateDeepSpeed, "zzz_unheard_of: 7\n",
+       [](const std::string& f) { return tools::import_accelerate(f, {"model=llama3.1-8b"}); }},
+      {"megatron.yaml", kAccelerateMegatron, "zzz_unheard_of: 7\n",
+       [](const std::string& f) { return tools::import_accelerate(f, {"model=llama3.1-8b"}); }},
   };
   return kForms;
 }
@@ -311,6 +356,17 @@ TEST_CASE("fine-tuning by Axolotl and LLaMA-Factory: adapters by rank, what is s
   CHECK(factory.document().find_path("finetune.rank")->text() == "16");
   CHECK(factory.document().find_path("batch.global")->text() == "128");  // 2 x 8 x 8
   CHECK(factory.document().find_path("model.seq")->text() == "4096");
+}
+
+TEST_CASE("a section of FSDP is taken, and the length of a file stays beside a model that is named") {
+  const Folder folder;
+  const std::string file = folder.write("shards.yml", kAxolotlShards);
+  const tools::Draft draft = tools::import_axolotl(file, 8, {});
+  CHECK(draft.document().find_path("recompute")->text() == "full");
+  CHECK(draft.document().find_path("parallelism.sharding")->text() == "parameters");
+  const std::string out = tests::orrery({"import", file, "--set", "model=llama3.1-8b", "--quiet"}).out;
+  CHECK(out.find("inherits: llama3.1-8b") != std::string::npos);
+  CHECK(out.find("seq: 4096") != std::string::npos);
 }
 
 TEST_CASE("a file alone says what it is, and a wrong kind is told the right one") {

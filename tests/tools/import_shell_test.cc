@@ -70,6 +70,7 @@ TEST_CASE("expansions of variables, arrays and sums") {
   CHECK(runs("N=4; G=8; x $((N * G)) $(($N*$G/2)) $(( N > 3 ? 10 : 20 )) $((2**5))") == "<x><32><16><10><32>\n");
   CHECK(runs("declare -A S; S[8B]=32; S[70B]=80; M=70B; x ${S[$M]}") == "<x><80>\n");
   CHECK(runs("A=B; B=7; x ${!A}") == "<x><7>\n");
+  CHECK(runs("A=B; B=7; C=D; x ${!A:-3} ${!C:-3} ${!A:+4}") == "<x><7><3><4>\n");
   CHECK(runs("A=1; A+=2; x $A; unset A; x ${A:-3}") == "<x><12>\n<x><3>\n");
   CHECK(runs("x ${00} ${000}") == runs("x $0 ${0}"));
   CHECK(runs("x {1..3} a{b,c}") == "<x><1><2><3><ab><ac>\n");
@@ -230,4 +231,43 @@ TEST_CASE("of several trainings one is taken and the others named; a launcher ar
   CHECK(value(last, "batch.micro") == "2");
   CHECK(said(last, "of the same flag the last holds"));
   CHECK(said(draft_of(kTraining + "$EXTRA_ARGS"), "$EXTRA_ARGS"));
+}
+
+TEST_CASE("Megatron-DeepSpeed's options: stages, experts, ranks of a sequence, GPUs that the launcher counts") {
+  const std::string sizes =
+      "deepspeed pretrain_gpt.py --num-layers 24 --hidden-size 2048 --num-attention-heads 16 --seq-length 2048 "
+      "--vocab-size 50304 --micro-batch-size 4 --global-batch-size 256 --fp16 --deepspeed --deepspeed_config ds.json ";
+  const tools::Draft dense = draft_of(sizes + "--zero-stage 2 --tensor-model-parallel-size 2");
+  CHECK(value(dense, "cluster.gpus") == "8");  // of the node, as deepspeed starts one process for each
+  CHECK(value(dense, "parallelism.sharding") == "gradients");
+  CHECK(value(dense, "software") == "megatron-deepspeed-2022");
+  CHECK(said(draft_of(sizes), "ZeRO's stage stands in ds.json, which is not read"));
+  // Its own defaults: experts in every second layer, one for a token, whole on their rank (megatron/arguments.py).
+  const tools::Draft mixture =
+      draft_of(sizes + "--zero-stage 1 --num-experts 16 --moe-expert-parallel-size 8 --tensor-model-parallel-size 1");
+  CHECK(value(mixture, "model.moe_every") == "2");
+  CHECK(value(mixture, "model.top_k") == "1");
+  CHECK(value(mixture, "parallelism.expert") == "8");
+  CHECK(value(mixture, "parallelism.expert_tensor") == "1");
+  CHECK(value(mixture, "experts.capacity_factor") == "1");
+  CHECK(said(draft_of(sizes + "--num-experts 32 32 64 --moe-expert-parallel-size 8"), "--num-experts 32 32 64"));
+  const tools::Draft ulysses = draft_of(sizes + "--zero-stage 3 --ds-sequence-parallel-size 8");
+  CHECK(value(ulysses, "parallelism.context") == "8");
+  CHECK(value(ulysses, "parallelism.context_method") == "all_to_all");
+  CHECK_NOTHROW(scenarios::load_scenario(ulysses.document()));
+  CHECK(said(draft_of(sizes + "--zero-stage 0 --kd"), "a teacher's forward pass"));
+}
+
+TEST_CASE("Pai-Megatron-Patch's names: tokenizers with tokens beyond theirs, sizes, optimizers with the host") {
+  const std::string sizes =
+      "torchrun --nproc_per_node 8 pretrain.py --num-layers 24 --hidden-size 896 --num-attention-heads 14 --seq-length "
+      "2048 --micro-batch-size 1 --global-batch-size 16 --bf16 --swiglu --intermediate-size 4864 ";
+  const tools::Draft qwen = draft_of(sizes + "--patch-tokenizer-type Qwen2Tokenizer --extra-vocab-size 293");
+  CHECK(value(qwen, "model.vocab") == "151936");  // 151643 tokens, as config.json of Qwen2 0.5B has them padded
+  CHECK(value(qwen, "model.ffn_hidden") == "4864");
+  const tools::Draft host = draft_of(sizes + "--optimizer cpu-adam --position-embedding-type rotary");
+  CHECK(value(host, "offload.optimizer") == "true");
+  CHECK(value(host, "model.positions") == "rotary");
+  CHECK(said(draft_of(sizes + "--vision-tower clip"), "vision encoder"));
+  CHECK(value(draft_of(sizes + "--train-samples 146_484_375"), "training.tokens") == "300000000000");  // x 2048
 }

@@ -154,10 +154,10 @@ TEST_CASE("every flag of every server is taken, or says why it is not") {
 TEST_CASE("a launch line that cannot be read is refused in one line") {
   for (const auto& [engine, text, part] :
        {std::tuple("vllm", "vllm serve --tensor-parallel-size 2", "no model"),
-        {"vllm", "vllm serve $MODEL", "is a variable"},
+        {"vllm", "vllm serve $MODEL", "--env MODEL=VALUE"},
         {"vllm", "vllm serve llama3.1-8b -tp many", "many"},
         {"sglang", "python -m sglang.launch_server --model llama3.1-8b --tp 4 --dp 3 --enable-dp-attention", "divisor"},
-        {"trtllm", "trtllm-serve 'open", "is open at the end"}}) {
+        {"trtllm", "trtllm-serve 'open", "does not close it"}}) {
     const Outcome outcome = tests::orrery({"import", engine, text});
     INFO(text << "\n" << outcome.err);
     CHECK(outcome.status == 2);

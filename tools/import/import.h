@@ -79,6 +79,7 @@ struct LaunchLine {
   sim::Place place;                                            // of the whole
   std::vector<ShellDecision> decisions;                        // that this way took
   std::vector<std::string> left_out;                           // words and commands of it that are not read
+  std::string launcher = {};                                   // what starts it: "torchrun", "deepspeed"
 };
 /// A launch script, read as shells read it (shell_run.h); nothing is run.
 struct LaunchScript {

@@ -58,6 +58,11 @@ void take_fsdp_strategy(Sections& config, Draft& draft, std::int64_t gpus) {
   if (strategy == "hybrid_shard_zero2")
     draft.ignored("hybrid_shard_zero2", "gradients are sharded over all GPUs here, not within a node");
   const std::string prefetch = lower_case(config.word({key("backward_prefetch")}, "backward_pre"));
+  if (prefetch != "no_prefetch" && prefetch != "backward_pre" && prefetch != "backward_post")
+    config.find(key("backward_prefetch"))
+        ->fail(fmt::format("got {}, expected BACKWARD_PRE, BACKWARD_POST or NO_PREFETCH", prefetch));
+  if (prefetch == "backward_post")
+    draft.ignored("fsdp_backward_prefetch BACKWARD_POST", "parameters are gathered ahead, as with BACKWARD_PRE");
   draft.set("overlap.gradients", true);
   draft.set("overlap.parameters", prefetch != "no_prefetch");
   const Settings* again = config.find(key("activation_checkpointing"));

@@ -109,6 +109,8 @@ void take_sharding(Sections& config, Draft& draft) {
   }
   const auto bucket = [&](const char* key, const char* to) {
     const Settings* elements = said(config.find(std::string("zero_optimization.") + key));
+    if (elements != nullptr && stage == 3)
+      draft.ignored(key, "of stage 3: parameters and gradients go a layer at a time here");
     if (elements == nullptr || stage == 3) return;
     // Counted in elements, of 2 bytes.
     draft.apply(fmt::format("software.{}={:.0f} B", to, std::min(1e12, 2 * elements->as_number(1, 1e12))));

@@ -80,12 +80,32 @@ void take_trainer_model(Sections& config, Draft& draft, const TrainerKeys& keys,
                     "hf config.json makes one)",
                     base != nullptr && base->is_scalar() ? base->text() : "none"));
   if (!said) draft.apply("model=" + model);
+  if (said && base != nullptr && base->is_scalar() && model.empty())
+    draft.ignored(fmt::format("{} {}", keys.model, base->text()), "does not ship; --set model=NAME stands for it");
   const std::int64_t length = config.count({keys.length}, keys.usual_length);
   draft.apply(fmt::format("model.seq={}", std::min<std::int64_t>(length, 100'000'000)));
   const bool packs = config.flag({"sample_packing", "packing"}, false);
   draft.assumed("sequences",
                 packs ? "packed to the full length"
                       : fmt::format("all of {} tokens, though without packing the data's own are shorter", length));
+}
+
+/// Adapters stand beside all products of attention, or of the MLP too; a text is a pattern, or a list by commas.
+void take_target_modules(const Settings* modules, Draft& draft) {
+  if (modules == nullptr || (modules->is_scalar() && (modules->text() == "all" || modules->text() == "true")))
+    return draft.apply("finetune.modules=all");
+  std::vector<std::string> named;
+  if (modules->is_sequence()) {
+    for (const Settings& each : modules->items()) named.push_back(each.is_scalar() ? each.text() : "?");
+  } else {
+    named.push_back(modules->is_scalar() ? modules->text() : "?");
+  }
+  const std::string text = fmt::format("{}", fmt::join(named, ", "));
+  const bool mlp = contains(text, "gate") || contains(text, "up") || contains(text, "down") || contains(text, "fc") ||
+                   contains(text, "mlp") || contains(text, "linear");
+  draft.apply(mlp ? "finetune.modules=all" : "finetune.modules=attention");
+  draft.assumed("finetune.modules", fmt::format("adapters beside all products of {}, for {}",
+                                                mlp ? "attention and the MLP" : "attention", text));
 }
 
 void take_adapter_of(Sections& config, Draft& draft, const TrainerKeys& keys) {
@@ -95,7 +115,11 @@ void take_adapter_of(Sections& config, Draft& draft, const TrainerKeys& keys) {
   const bool eight = config.flag({"load_in_8bit"}, false) || config.count({"quantization_bit"}, 16) == 8;
   if (method != "full" && method != "lora" && method != "qlora" && method != "none")
     config.find(keys.method)->fail(fmt::format("got {}, expected lora, qlora or full", method));
-  if (method == "full" || method == "none") return;
+  if (method == "full" || method == "none") {
+    if (four || eight)
+      draft.ignored("load_in_4bit, load_in_8bit, quantization_bit", "without effect here: there is no adapter");
+    return;
+  }
   draft.set("finetune.kind", std::string(four ? "qlora" : "lora"));
   if (four) {
     const char* by = config.flag({"load_in_4bit"}, false)          ? "load_in_4bit"
@@ -105,9 +129,7 @@ void take_adapter_of(Sections& config, Draft& draft, const TrainerKeys& keys) {
   }
   draft.set("finetune.rank", config.count({keys.rank}, keys.usual_rank));
   const Settings* modules = config.any({keys.all_modules, "lora_target_modules"});
-  const bool all =
-      modules == nullptr || modules->is_sequence() || modules->text() == "all" || modules->text() == "true";
-  if (all) draft.apply("finetune.modules=all");
+  take_target_modules(modules, draft);
   if (eight)
     draft.first(
         "load_in_8bit: frozen weights of 8 bits are simulated in 16: their memory is twice as much here, and what "
@@ -115,16 +137,45 @@ void take_adapter_of(Sections& config, Draft& draft, const TrainerKeys& keys) {
         "16 bits of them is not counted");
 }
 
+/// Axolotl's keys of FSDP, with or without the prefix that FSDP 1 has.
+void take_fsdp_section(Sections& config, Draft& draft, std::string& kind) {
+  const auto keys = [](const char* name) {
+    return std::vector<std::string>{std::string("fsdp_config.") + name, std::string("fsdp_config.fsdp_") + name};
+  };
+  const std::string strategy = config.word(keys("sharding_strategy"), "FULL_SHARD"),
+                    reshards = config.word(keys("reshard_after_forward"), "true");
+  if (strategy == "SHARD_GRAD_OP" || reshards == "false")
+    kind = "gradients";
+  else if (strategy == "NO_SHARD")
+    kind = "none";
+  else if (strategy != "FULL_SHARD" || (reshards != "true" && reshards != "True"))
+    draft.first(
+        fmt::format("fsdp_config: sharding_strategy {}, reshard_after_forward {}: parameters are sharded over "
+                    "all GPUs here",
+                    strategy, reshards));
+  if (config.flag(keys("activation_checkpointing"), false)) draft.set("recompute", std::string("full"));
+  if (config.flag(keys("offload_params"), false)) {
+    draft.set("offload.optimizer", true);
+    if (kind == "parameters" && draft.document().at("cluster").get_int("gpus", 1) > 1)
+      draft.set("offload.parameters", true);
+  }
+}
+
 void take_trainer_sharding(Sections& config, Draft& draft) {
   const std::string deepspeed = config.word({"deepspeed"}, "");
-  const Settings *fsdp = config.find("fsdp"), *settings = config.find("fsdp_config");
-  if (settings != nullptr) draft.assumed("fsdp_config", "the shards of parameters");
+  const Settings *fsdp = config.find("fsdp"), *settings = config.document().find_path("fsdp_config");
+  const bool sections = settings != nullptr && settings->is_mapping();
+  if (settings != nullptr && !sections) {
+    config.find("fsdp_config");
+    draft.assumed("fsdp_config", "the shards of parameters; a file that it names is not read");
+  }
   std::string kind = "none";
   if (fsdp != nullptr || settings != nullptr) kind = "parameters";
   if (fsdp != nullptr && fsdp->is_sequence() &&
       std::any_of(fsdp->items().begin(), fsdp->items().end(),
                   [](const Settings& each) { return each.is_scalar() && each.text() == "shard_grad_op"; }))
     kind = "gradients";
+  if (sections) take_fsdp_section(config, draft, kind);
   if (!deepspeed.empty()) {
     kind = contains(deepspeed, "3")   ? "parameters"
            : contains(deepspeed, "2") ? "gradients"
@@ -237,7 +288,7 @@ Draft import_trainer(const std::string& file, const TrainerKeys& keys, const cha
   const bool factory =
       keys.usual_micro == kLlamaFactory.usual_micro;  // which makes all layers again unless told not to
   const bool full = factory ? !off : again != nullptr && again->is_scalar() && again->text() != "false";
-  draft.set("recompute", std::string(full ? "full" : "none"));
+  if (full || !draft.has("recompute")) draft.set("recompute", std::string(full ? "full" : "none"));
   const Settings* flash = config.find(keys.flash);
   if (flash != nullptr && flash->is_scalar() && flash->text() != "false" && flash->text() != "disabled")
     draft.set("attention", std::string("flash"));

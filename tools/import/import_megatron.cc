@@ -7,12 +7,10 @@
 #include <array>
 #include <cctype>
 #include <filesystem>
-#include <list>
 #include <map>
 #include <numeric>
 #include <optional>
 #include <set>
-#include <sstream>
 
 #include "scenarios/library.h"
 #include "tools/import/hybrid_letters.h"
@@ -20,7 +18,9 @@
 #include "tools/import/known_optimizers.h"
 #include "tools/import/known_vocabularies.h"
 #include "tools/import/launch_ways.h"
+#include "tools/import/megatron_deepspeed.h"
 #include "tools/import/megatron_flags.h"
+#include "tools/import/megatron_launch.h"
 #include "workloads/schedules/schedule.h"
 
 namespace orrery::tools {
@@ -31,204 +31,33 @@ using sim::UserError;
 
 namespace {
 
-/// The options of a launch line by name, and which were asked for.
-class Launch {
- public:
-  /// `sets`: what the user lays over the scenario, which stands for what the script does not say.
-  Launch(const LaunchLine& line, const std::vector<std::string>& sets, Draft& draft) : line_(line), draft_(draft) {
-    for (const std::string& set : sets) sets_[set.substr(0, set.find('='))] = set.substr(set.find('=') + 1);
-    for (const LaunchOption& option : line.options) {
-      const auto [known, fresh] = options_.emplace(normal(option.name), &option);
-      if (fresh) continue;
-      if (known->second->values != option.values && taken_flags().contains(known->first)) {
-        draft.ignored(fmt::format("--{} {} (line {})", option.name, text_of(*known->second), known->second->place.line),
-                      fmt::format("{} follows (line {}), and of the same flag the last holds", text_of(option),
-                                  option.place.line));
-      }
-      known->second = &option;
-    }
-  }
-
-  const LaunchOption* find(const std::string& name) {
-    asked_.insert(name);
-    const auto found = options_.find(name);
-    return found != options_.end() ? found->second : nullptr;
-  }
-  /// Whether it is there, which says nothing of who takes it.
-  bool has(const std::string& name) const { return options_.contains(name); }
-  bool flag(const std::string& name) {
-    const LaunchOption* option = find(name);
-    if (option == nullptr) return false;
-    static const std::set<std::string> kWords{"true", "false", "True", "False", "0", "1"};
-    const bool open = !option->values.empty() && option->values[0].find('$') != std::string::npos;
-    if (open)
-      draft_.ignored(fmt::format("{} behind --{}", option->values[0], name),
-                     "what it holds is not known, taken as nothing");
-    if (!option->values.empty() && kWords.contains(option->values[0]))
-      refuse(*option, fmt::format("takes no value, got {}, expected the flag alone, or nothing", option->values[0]));
-    return true;
-  }
-  /// The value as a Settings scalar whose path is the flag, so that complaints name it.
-  std::optional<Settings> value(const std::string& name) {
-    const LaunchOption* option = find(name);
-    if (option == nullptr) return std::nullopt;
-    const bool open = !option->values.empty() && option->values[0].find_first_of("$`") != std::string::npos;
-    if (const std::optional<std::string> given = open ? given_for(name) : std::nullopt) {
-      Settings holder = Settings::mapping(option->place);
-      holder.set("--" + option->name, Settings::scalar(*given, option->place, true));
-      return holder.members().front().second;
-    }
-    if (option->values.empty()) refuse(*option, "has no value, expected one");
-    if (open) refuse(*option, not_known(name, option->values[0]));
-    Settings holder = Settings::mapping(option->place);
-    holder.set("--" + option->name, Settings::scalar(option->values[0], option->place, true));
-    return holder.members().front().second;
-  }
-  /// All of an option's values; words that one variable held are several, as the shell makes of them.
-  std::vector<std::string> words(const std::string& name) {
-    std::vector<std::string> all;
-    const LaunchOption* option = find(name);
-    if (option == nullptr) return all;
-    for (const std::string& value : option->values) {
-      std::istringstream text(value);
-      for (std::string word; text >> word;) all.push_back(word);
-    }
-    return all;
-  }
-  std::optional<std::int64_t> count(const std::string& name, std::int64_t low = 1) {
-    const std::optional<Settings> given = value(name);
-    if (!given) return std::nullopt;
-    return given->as_int(low, 1'000'000'000'000);
-  }
-  std::int64_t need(const std::string& name) {
-    const std::optional<std::int64_t> given = count(name);
-    if (given) return *given;
-    // What says layers by another name is a model of another family.
-    for (const char* flag : {"encoder-num-layers", "decoder-seq-length"})
-      if (find(flag) != nullptr) refuse(flag, "got an encoder beside a decoder, expected a decoder alone");
-    const bool some = std::any_of(line_.options.begin(), line_.options.end(), [](const LaunchOption& each) {
-      return each.name == "hidden-size" || each.name == "seq-length" || each.name == "micro-batch-size";
-    });
-    throw UserError(line_.place, "--" + name,
-                    some ? "is not given, and Megatron-LM has no default for it"
-                         : "is not given, nor is any size of a model: no training of Megatron-LM's is started here, or "
-                           "its arguments stand in another file");
-  }
-  Place place(const std::string& name) const {
-    const auto found = options_.find(name);
-    return found != options_.end() ? found->second->place : line_.place;
-  }
-  [[noreturn]] void refuse(const std::string& name, const std::string& message) const {
-    throw UserError(place(name), "--" + name, message);
-  }
-  std::optional<std::int64_t> variable(const std::vector<std::string>& names) const {
-    for (const auto& [name, text] : line_.variables) {
-      const bool digits = !text.empty() && text.size() < 8 && text.find_first_not_of("0123456789") == std::string::npos;
-      if (digits && std::find(names.begin(), names.end(), name) != names.end()) return std::stoll(text);
-    }
-    return std::nullopt;
-  }
-  std::string file_name() const { return std::filesystem::path(line_.place.file.text()).filename().string(); }
-  /// A size that the model has and the launch does not say.
-  void stand_for(const std::string& name, std::int64_t value) {
-    stand_ins_.push_back({name, {std::to_string(value)}, line_.place});
-    options_[name] = &stand_ins_.back();
-  }
-  bool is_set(const std::string& key) const { return sets_.contains(key); }
-  /// A count of the launcher, where it is a plain number: "8", "gpu:8". `optional`: else it is left out.
-  std::optional<std::int64_t> whole(const std::string& name, bool optional) {
-    const LaunchOption* option = find(name);
-    if (option == nullptr) return std::nullopt;
-    const std::string text = option->values.empty() ? "" : option->values[0];
-    const std::string digits = text.substr(text.rfind(':') + 1);
-    const bool plain =
-        !digits.empty() && digits.size() < 8 && digits.find_first_not_of("0123456789") == std::string::npos;
-    if (plain) return std::stoll(digits);
-    if (optional) return std::nullopt;
-    if (text.find_first_of("$`") == std::string::npos) return count(name);
-    draft_.assumed("--" + name, fmt::format("{}, which the script does not assign", text));
-    return std::nullopt;
-  }
-  std::vector<std::string> unasked() const {
-    std::vector<std::string> rest;
-    for (const auto& [name, option] : options_) {
-      if (!asked_.contains(name)) rest.push_back(name);
-    }
-    return rest;
-  }
-
- private:
-  /// torchrun takes both spellings of its own options.
-  static std::string normal(std::string name) {
-    std::replace(name.begin(), name.end(), '_', '-');
-    return name;
-  }
-  static std::string text_of(const LaunchOption& option) {
-    return option.values.empty() ? "no value" : fmt::format("{}", fmt::join(option.values, " "));
-  }
-  [[noreturn]] static void refuse(const LaunchOption& option, const std::string& message) {
-    throw UserError(option.place, "--" + option.name, message);
-  }
-
-  /// The keys that flags with a whole number become.
-  static const std::map<std::string, std::string>& keys() {
-    static const std::map<std::string, std::string> kKeys{{"num-layers", "model.layers"},
-                                                          {"hidden-size", "model.hidden"},
-                                                          {"ffn-hidden-size", "model.ffn_hidden"},
-                                                          {"num-attention-heads", "model.heads"},
-                                                          {"num-query-groups", "model.kv_heads"},
-                                                          {"kv-channels", "model.head_dim"},
-                                                          {"seq-length", "model.seq"},
-                                                          {"vocab-size", "model.vocab"},
-                                                          {"padded-vocab-size", "model.vocab"},
-                                                          {"num-experts", "model.experts"},
-                                                          {"moe-router-topk", "model.top_k"},
-                                                          {"moe-ffn-hidden-size", "model.expert_ffn_hidden"},
-                                                          {"mtp-num-layers", "model.mtp_layers"},
-                                                          {"tensor-model-parallel-size", "parallelism.tensor"},
-                                                          {"pipeline-model-parallel-size", "parallelism.pipeline"},
-                                                          {"context-parallel-size", "parallelism.context"},
-                                                          {"expert-model-parallel-size", "parallelism.expert"},
-                                                          {"expert-tensor-parallel-size", "parallelism.expert_tensor"},
-                                                          {"micro-batch-size", "batch.micro"},
-                                                          {"global-batch-size", "batch.global"},
-                                                          {"world-size", "cluster.gpus"}};
-    return kKeys;
-  }
-  std::optional<std::string> given_for(const std::string& flag) const {
-    const auto key = keys().find(flag);
-    if (key == keys().end()) return std::nullopt;
-    const auto found = sets_.find(key->second);
-    return found != sets_.end() ? std::optional<std::string>(found->second) : std::nullopt;
-  }
-  static std::string not_known(const std::string& flag, const std::string& text) {
-    const auto key = keys().find(flag);
-    return how_to_give(text, key != keys().end() ? key->second : "");
-  }
-
-  const LaunchLine& line_;
-  std::list<LaunchOption> stand_ins_;
-  Draft& draft_;
-  std::map<std::string, std::string> sets_;
-  std::map<std::string, const LaunchOption*> options_;
-  std::set<std::string> asked_;
-};
-
 void take(Launch& launch, Draft& draft, const std::string& flag, const char* key) {
   if (const std::optional<std::int64_t> given = launch.count(flag)) draft.set(key, *given, launch.place(flag));
 }
 
 void take_vocabulary(Launch& launch, Draft& draft) {
-  const std::optional<Settings> tokenizer = launch.value("tokenizer-type");
+  // Pai-Megatron-Patch has its own tokenizers, and tokens beyond theirs (megatron_patch/tokenizer).
+  const std::optional<Settings> patched = launch.value("patch-tokenizer-type"), own = launch.value("tokenizer-type");
+  const std::optional<Settings>& tokenizer = patched ? patched : own;
+  std::int64_t extra = launch.count("extra-vocab-size", 0).value_or(0);
   take(launch, draft, "padded-vocab-size", "model.vocab");
   take(launch, draft, "vocab-size", "model.vocab");
   if (draft.has("model.vocab") || launch.is_set("model.vocab")) return;
   if (tokenizer && tokenizer->text() != "GPT2BPETokenizer") {
     const std::string files = fmt::format("{} {}", fmt::join(launch.words("tokenizer-model"), " "), launch.file_name());
-    if (const auto known = vocabulary_of(tokenizer->text(), files)) {
-      draft.set("model.vocab", known->second, tokenizer->place());
+    // Of two of the patch's tokenizers the checkpoint says whose they are, which the script's folder is called after.
+    const bool by_model = patched && (patched->text() == "LLamaTokenizer" || patched->text() == "DeepSeekV2Tokenizer");
+    auto known = patched && !by_model ? vocabulary_of(patched->text(), "") : std::nullopt;
+    if (!known) {
+      known = vocabulary_of(by_model ? "" : tokenizer->text(), by_model ? files + " " + launch.folder_name() : files);
+      if (known) extra = 0;
+    }
+    if (!known && by_model) known = vocabulary_of(patched->text(), "");
+    if (known) {
+      draft.set("model.vocab", known->second + extra, tokenizer->place());
       draft.assumed("model.vocab",
-                    fmt::format("{}, that of {}; --set model.vocab=N for another", known->second, known->first));
+                    fmt::format("{}, that of {}{}; --set model.vocab=N for another", known->second + extra,
+                                known->first, extra > 0 ? fmt::format(" and {} more", extra) : ""));
       return;
     }
     draft.set("model.vocab", kUnknownVocabulary, tokenizer->place());
@@ -242,6 +71,10 @@ void take_vocabulary(Launch& launch, Draft& draft) {
 void take_attention(Launch& launch, Draft& draft) {
   const std::int64_t heads = launch.need("num-attention-heads");
   draft.set("model.heads", heads, launch.place("num-attention-heads"));
+  // Megatron-DeepSpeed's name, and that of Pai-Megatron-Patch for Falcon.
+  for (const char* other : {"num-key-value-heads", "n-head-kv"}) {
+    if (const auto theirs = launch.count(other)) return draft.set("model.kv_heads", *theirs, launch.place(other));
+  }
   const bool grouped = launch.flag("group-query-attention");
   const std::optional<std::int64_t> groups = launch.count("num-query-groups");
   if (grouped) draft.set("model.kv_heads", groups.value_or(1), launch.place("num-query-groups"));
@@ -267,14 +100,16 @@ void take_latent(Launch& launch, Draft& draft) {
   const auto size = [&](const char* flag, const char* key, std::int64_t fallback) {
     draft.set(key, launch.count(flag).value_or(fallback), launch.place(flag));
   };
+  const std::int64_t plain = launch.count("qk-nope-head-dim").value_or(128),  // names of Pai-Megatron-Patch's
+      turned = launch.count("qk-rope-head-dim").value_or(64);
   // arguments.py has no default for this one: queries are not compressed unless asked.
   if (const std::optional<std::int64_t> queries = launch.count("q-lora-rank", 0); queries.value_or(0) > 0)
     draft.set("model.q_lora", *queries, launch.place("q-lora-rank"));
   else
     draft.assumed("model.q_lora", "none, as --q-lora-rank is not given");
   size("kv-lora-rank", "model.kv_lora", 512);
-  size("qk-head-dim", "model.qk_nope_dim", 128);
-  size("qk-pos-emb-head-dim", "model.qk_rope_dim", 64);
+  size("qk-head-dim", "model.qk_nope_dim", plain);
+  size("qk-pos-emb-head-dim", "model.qk_rope_dim", turned);
   size("v-head-dim", "model.v_dim", 128);
 }
 
@@ -301,15 +136,27 @@ void take_pattern(Launch& launch, Draft& draft, std::int64_t count) {
   if (found->every > 1) draft.set("model.moe_every", found->every, pattern->place());
 }
 
-/// One expert alone is an MLP: Megatron-DeepSpeed's default of --num-experts.
-bool has_experts(Launch& launch) {
-  return launch.find("num-experts") != nullptr && launch.count("num-experts").value_or(1) > 1;
+/// Experts of a layer, the most where layers differ in them.
+std::optional<std::int64_t> experts_of(Launch& launch) {
+  std::int64_t most = 0;
+  const std::vector<std::string> each = launch.words("num-experts");
+  for (const std::string& word : each) {
+    const bool number = word.size() < 7 && word.find_first_not_of("0123456789") == std::string::npos;
+    if (!number || word.empty()) return launch.count("num-experts");
+    most = std::max<std::int64_t>(most, std::stoll(word));
+  }
+  return each.size() < 2 ? launch.count("num-experts") : std::optional<std::int64_t>(most);
 }
+
+/// One expert alone is an MLP: Megatron-DeepSpeed's default of --num-experts.
+bool has_experts(Launch& launch) { return experts_of(launch).value_or(1) > 1; }
 
 /// `hidden`, `gated`: of the model.
 void take_mixture(Launch& launch, Draft& draft, std::int64_t hidden, bool gated) {
-  const std::optional<std::int64_t> experts = launch.count("num-experts");
+  const std::optional<std::int64_t> experts = experts_of(launch);
   if (!experts) return;
+  if (const auto each = launch.words("num-experts"); each.size() > 1 && is_megatron_deepspeed(launch))
+    draft.first(fmt::format("--num-experts {}: layers with experts have {} each here", fmt::join(each, " "), *experts));
   if (*experts == 1) return draft.ignored("--num-experts", "1 is an MLP, as a dense model has");
   draft.set("model.experts", *experts, launch.place("num-experts"));
   draft.set("model.top_k", launch.count("moe-router-topk").value_or(2), launch.place("moe-router-topk"));
@@ -354,6 +201,7 @@ void take_mixture(Launch& launch, Draft& draft, std::int64_t hidden, bool gated)
     draft.set("experts.capacity_factor", room->text(), room->place());
     draft.set("experts.pad_to_capacity", launch.flag("moe-pad-expert-input-to-capacity"));
   }
+  if (is_megatron_deepspeed(launch)) take_deepspeed_mixture(launch, draft);
 }
 
 /// Layers by letters, which say how many there are.
@@ -375,6 +223,20 @@ void take_hybrid(Launch& launch, Draft& draft, std::int64_t hidden) {
   }
 }
 
+/// Pai-Megatron-Patch's models of images and text.
+void remark_on_vision(const Launch& launch, Draft& draft) {
+  std::vector<std::string> here;
+  for (const char* flag : {"vision-tower", "patch-size", "image-size", "image-folder", "img-h", "patch-dim"})
+    if (launch.has(flag)) here.push_back(std::string("--") + flag);
+  if (!here.empty())
+    draft.first(
+        fmt::format("vision encoder ({}): left out, with the tokens of images; the language model alone is "
+                    "simulated",
+                    fmt::join(here, ", ")));
+  for (const char* flag : {"freeze-llm", "freeze-LM"})
+    if (launch.has(flag)) draft.first(fmt::format("--{}: the language model is trained here, weights and all", flag));
+}
+
 void take_model(Launch& launch, Draft& draft) {
   draft.set("model.kind", std::string(has_experts(launch) ? "moe" : "gpt"));
   const bool letters =
@@ -385,26 +247,36 @@ void take_model(Launch& launch, Draft& draft) {
   if (letters) draft.set("model.layers", launch.need("num-layers"), launch.place("num-layers"));
   draft.set("model.hidden", hidden, launch.place("hidden-size"));
   take_attention(launch, draft);
-  const bool quick = launch.flag("quick-geglu"), gated = launch.flag("swiglu") || quick;
-  if (quick) draft.set("model.activation", std::string("gelu"));
+  const bool quick = launch.flag("quick-geglu"), plain = launch.flag("geglu");
+  const bool gated = launch.flag("swiglu") || quick || plain;
+  if (quick || plain) draft.set("model.activation", std::string("gelu"));
   draft.set("model.gated_mlp", gated);
   if (launch.flag("squared-relu")) draft.set("model.activation", std::string("squared_relu"));
   if (launch.flag("qk-layernorm")) draft.set("model.qk_norm", true);
   const std::int64_t wide = gated ? hidden * 4 * 2 / 3 / 64 * 64 : 4 * hidden;
-  draft.set("model.ffn_hidden", launch.count("ffn-hidden-size").value_or(wide), launch.place("ffn-hidden-size"));
+  const std::string named =
+      launch.has("ffn-hidden-size") ? "ffn-hidden-size" : "intermediate-size";  // the patch's name
+  draft.set("model.ffn_hidden", launch.count(named).value_or(wide), launch.place(named));
   take_mixture(launch, draft, hidden, gated);
   take_vocabulary(launch, draft);
+  remark_on_vision(launch, draft);
   draft.set("model.seq", launch.need("seq-length"), launch.place("seq-length"));
   draft.set("model.tied_embeddings", !launch.flag("untie-embeddings-and-output-weights"));
 
   std::string positions = "learned_absolute";
   if (const std::optional<Settings> type = launch.value("position-embedding-type"))
-    positions = type->as_choice({"learned_absolute", "rope", "mrope", "none", "alibi"});
+    positions = type->as_choice({"learned_absolute", "rope", "mrope", "none", "alibi", "rotary"});
+  if (positions == "rotary") positions = "rope";  // as Pai-Megatron-Patch calls it
   if (positions == "mrope") {
     draft.ignored("--position-embedding-type mrope", "rotary by three positions of a token: the same work");
     positions = "rope";
   }
-  const bool rotary = launch.flag("use-rotary-position-embeddings");
+  // Megatron-LM's older name, and those of Pai-Megatron-Patch.
+  bool rotary = launch.flag("use-rotary-position-embeddings");
+  for (const char* other : {"use-llama2-rotary-position-embeddings", "use-llama-rotary-position-embeddings"})
+    rotary = launch.flag(other) || rotary;
+  if (launch.flag("use-alibi-mask")) positions = "alibi";  // the patch's, for Baichuan 13B
+  if (launch.flag("no-position-embedding") && !rotary && positions == "learned_absolute") positions = "none";
   if (rotary && (positions == "none" || positions == "alibi"))
     launch.refuse("use-rotary-position-embeddings",
                   fmt::format("contradicts --position-embedding-type {}, expected one", positions));
@@ -479,24 +351,24 @@ void take_sharding(Launch& launch, Draft& draft, std::int64_t replicas) {
   }
 }
 
-void take_layout(Launch& launch, Draft& draft) {
-  const std::int64_t tensor = launch.count("tensor-model-parallel-size").value_or(1);
-  const std::int64_t stages = launch.count("pipeline-model-parallel-size").value_or(1);
-  const std::int64_t context = launch.count("context-parallel-size").value_or(1);
-  const auto expert = launch.count("expert-model-parallel-size");
-  const auto expert_tensor = launch.count("expert-tensor-parallel-size");
-  if (has_experts(launch)) {
-    draft.set("parallelism.expert", expert.value_or(1), launch.place("expert-model-parallel-size"));
-    draft.set("parallelism.expert_tensor", expert_tensor.value_or(tensor), launch.place("expert-tensor-parallel-size"));
-  } else if (expert && *expert > 1) {
-    draft.ignored("--expert-model-parallel-size", "the model has no experts");
-  }
-  draft.set("parallelism.tensor", tensor, launch.place("tensor-model-parallel-size"));
-  draft.set("parallelism.pipeline", stages, launch.place("pipeline-model-parallel-size"));
-  draft.set("parallelism.context", context, launch.place("context-parallel-size"));
-  constexpr std::int64_t kMostRanks = 1 << 20;
-  if (tensor > kMostRanks || stages > 10'000 || context > kMostRanks) return;  // which the loader refuses
+/// GPUs of a node, where the launcher is left to count them: deepspeed without --num_gpus, torchrun with what a command
+/// counts. All eight, where the batch and the layout go with them.
+std::optional<std::int64_t> whole_node(Launch& launch, Draft& draft, std::int64_t replica, std::int64_t nodes) {
+  constexpr std::int64_t kUsual = 8, kMost = 1 << 20;
+  const bool counted = launch.has("nproc-per-node") || launch.launcher() == "deepspeed";
+  const std::int64_t micro = launch.count("micro-batch-size").value_or(1), gpus = kUsual * nodes;
+  if (!counted || nodes > kMost || replica > gpus || gpus % replica != 0 || micro > kMost) return std::nullopt;
+  if (launch.count("global-batch-size").value_or(gpus / replica * micro) % (gpus / replica * micro) != 0)
+    return std::nullopt;
+  draft.assumed("cluster.gpus_per_node", "8, all of a node: the launcher counts them where it runs");
+  return kUsual;
+}
 
+constexpr std::int64_t kMostRanks = 1 << 20;
+
+/// The GPUs of the job, which are set with their machine. `replica`, `of_experts`: ranks of a copy of the model, and of
+/// its experts.
+std::int64_t take_machine(Launch& launch, Draft& draft, std::int64_t replica, std::int64_t of_experts) {
   // What only the launch can say is no reason to stop where the user says the GPUs.
   const bool said = launch.is_set("cluster.gpus");
   std::optional<std::int64_t> per_node, nodes;
@@ -510,14 +382,16 @@ void take_layout(Launch& launch, Draft& draft) {
   if (!nodes) nodes = launch.variable({"NNODES", "NUM_NODES", "SLURM_NNODES", "SLURM_JOB_NUM_NODES"});
   std::optional<std::int64_t> gpus = launch.variable({"WORLD_SIZE"});
   if (const auto given = launch.count("world-size")) gpus = given;
+  if (!gpus && !per_node && !said) per_node = whole_node(launch, draft, replica, nodes.value_or(1));
+  if (per_node && !nodes && !gpus) {
+    nodes = 1;
+    draft.assumed("nodes", "1: the launch line says no other number");
+  }
   if (per_node && nodes && *per_node <= kMostRanks && *nodes <= kMostRanks) gpus = *per_node * *nodes;
   if (!gpus) {
-    gpus = tensor * stages * context;
+    gpus = replica;
     draft.assumed("cluster.gpus", fmt::format("{}, one replica: the launch line names no number of nodes", *gpus));
   }
-  const bool mixture = has_experts(launch) && expert.value_or(1) <= kMostRanks;
-  const std::int64_t replica = tensor * stages * context,
-                     of_experts = mixture ? stages * expert.value_or(1) * expert_tensor.value_or(tensor) : 1;
   const std::int64_t least = replica <= kMostRanks && of_experts <= kMostRanks ? std::lcm(replica, of_experts) : 0;
   if (!said && *gpus < least && least <= kMostRanks) {
     draft.first(
@@ -529,8 +403,46 @@ void take_layout(Launch& launch, Draft& draft) {
   draft.set("cluster.device", std::string("h100-sxm-80gb"));
   draft.assumed("cluster.device", "h100-sxm-80gb; --set cluster.device=NAME, cluster.fabric=NAME for another machine");
   draft.set("cluster.gpus", *gpus);
-  if (per_node && *per_node > 0 && *gpus >= *per_node) draft.set("cluster.gpus_per_node", *per_node);
+  constexpr std::int64_t kLargestNode = 8;  // of the device that stands in
+  if (per_node && *per_node > kLargestNode)
+    draft.first(
+        fmt::format("cluster.gpus_per_node: the script has nodes of {} GPUs, the device that stands in has {} in "
+                    "one; --set cluster.device=NAME, cluster.gpus_per_node={}",
+                    *per_node, kLargestNode, *per_node));
+  else if (per_node && *per_node > 0 && *gpus >= *per_node)
+    draft.set("cluster.gpus_per_node", *per_node);
   if (*gpus > (per_node ? *per_node : 8)) draft.set("cluster.fabric", std::string("ndr-rail"));
+  return *gpus;
+}
+
+void take_layout(Launch& launch, Draft& draft) {
+  const std::int64_t tensor = launch.count("tensor-model-parallel-size").value_or(1);
+  const std::int64_t stages = launch.count("pipeline-model-parallel-size").value_or(1);
+  const std::int64_t ulysses = deepspeed_sequence_ranks(launch);
+  const std::int64_t context = launch.count("context-parallel-size").value_or(ulysses);
+  if (ulysses > 1 && context == ulysses) draft.set("parallelism.context_method", std::string("all_to_all"));
+  const bool theirs = launch.has("moe-expert-parallel-size");
+  const std::string of_expert = theirs ? "moe-expert-parallel-size" : "expert-model-parallel-size";
+  const auto expert = launch.count(of_expert);
+  const auto expert_tensor = launch.count("expert-tensor-parallel-size");
+  if (has_experts(launch)) {
+    draft.set("parallelism.expert", expert.value_or(1), launch.place(of_expert));
+    if (draft.document().find_path("parallelism.expert_tensor") == nullptr)
+      draft.set("parallelism.expert_tensor", expert_tensor.value_or(tensor),
+                launch.place("expert-tensor-parallel-size"));
+  } else if (expert && *expert > 1) {
+    draft.ignored("--" + of_expert, "the model has no experts");
+  }
+  draft.set("parallelism.tensor", tensor, launch.place("tensor-model-parallel-size"));
+  draft.set("parallelism.pipeline", stages, launch.place("pipeline-model-parallel-size"));
+  draft.set("parallelism.context", context, launch.place("context-parallel-size"));
+  if (tensor > kMostRanks || stages > 10'000 || context > kMostRanks) return;  // which the loader refuses
+
+  const std::int64_t replica = tensor * stages * context;
+  const Settings* apart = draft.document().find_path("parallelism.expert_tensor");
+  const std::int64_t cut = apart != nullptr ? apart->as_int(1, 1'000'000'000'000) : 1;
+  const bool mixture = has_experts(launch) && expert.value_or(1) <= kMostRanks && cut <= kMostRanks;
+  const std::int64_t gpus = take_machine(launch, draft, replica, mixture ? stages * expert.value_or(1) * cut : 1);
 
   const std::int64_t layers = launch.need("num-layers");
   const std::int64_t chunks = take_chunks(launch, layers, stages);
@@ -547,13 +459,16 @@ void take_layout(Launch& launch, Draft& draft) {
     draft.set("parallelism.context_method", by);
     if (kind == "a2a+p2p") draft.ignored("--cp-comm-type " + kind, "simulated as the ring of p2p");
   }
-  take_sharding(launch, draft, std::max<std::int64_t>(1, *gpus / (tensor * stages)));
+  take_sharding(launch, draft, std::max<std::int64_t>(1, gpus / (tensor * stages)));
   if (launch.flag("use-tp-pp-dp-mapping")) draft.apply("placement.order=[tensor, context, pipeline, data]");
 
-  const std::int64_t data = std::max<std::int64_t>(1, *gpus / (tensor * stages * context));
+  const std::int64_t data = std::max<std::int64_t>(1, gpus / replica);
   const std::int64_t micro = launch.count("micro-batch-size").value_or(1);
   draft.set("batch.micro", micro, launch.place("micro-batch-size"));
-  draft.set("batch.global", launch.count("global-batch-size").value_or(std::min<std::int64_t>(micro, 1'000'000) * data),
+  const std::int64_t steps = launch.count("gradient-accumulation-steps").value_or(1);  // of Pai's DeepSpeed scripts
+  const std::int64_t most = 1'000'000;
+  draft.set("batch.global",
+            launch.count("global-batch-size").value_or(std::min(micro, most) * data * std::min(steps, most)),
             launch.place("global-batch-size"));
   draft.set("overlap.tensor", launch.flag("tp-comm-overlap"));
   draft.set("overlap.pipeline", chunks > 1 && !launch.flag("no-overlap-p2p-communication"));
@@ -582,7 +497,9 @@ void take_precision(Launch& launch, Draft& draft) {
   draft.set("precision.matmul", matmul);
   draft.set("precision.activations", wide);
   const bool fp32 = launch.flag("accumulate-allreduce-grads-in-fp32") || !fp16;
-  draft.set("precision.gradients", launch.flag("grad-reduce-in-bf16") ? std::string("bf16") : fp32 ? "fp32" : wide);
+  const std::optional<Settings> sent = launch.value("megatron-fsdp-grad-comm-dtype");
+  const bool narrow = launch.flag("grad-reduce-in-bf16") || (sent && sent->text() == "bf16");
+  draft.set("precision.gradients", narrow ? std::string("bf16") : fp32 ? "fp32" : wide);
   draft.set("precision.parameters", launch.flag("fp8-param-gather") ? std::string("fp8") : wide);
 }
 
@@ -601,7 +518,8 @@ void take_offload(Launch& launch, Draft& draft) {
 void take_work(Launch& launch, Draft& draft) {
   const std::optional<Settings> granularity = launch.value("recompute-granularity");
   const bool activations = launch.flag("recompute-activations"), old = launch.flag("checkpoint-activations");
-  std::string recompute = old ? "full" : activations ? "selective" : "none";
+  const bool hf = launch.flag("enable-gradient-checkpointing");  // of Pai's scripts around Hugging Face's models
+  std::string recompute = old || hf ? "full" : activations ? "selective" : "none";
   if (granularity) recompute = granularity->as_choice({"selective", "full"});
   const std::optional<Settings> method = launch.value("recompute-method");
   if (method && recompute == "selective")
@@ -632,7 +550,10 @@ void take_work(Launch& launch, Draft& draft) {
     draft.set("attention", std::string("flash"));
   }
   const std::optional<Settings> optimizer = launch.value("optimizer");
-  take_optimizer(optimizer ? optimizer->as_choice({"adam", "sgd", "muon", "dist_muon", "lion"}) : "adam", draft);
+  const std::string name =
+      optimizer ? optimizer->as_choice({"adam", "sgd", "muon", "dist_muon", "lion", "cpu-adam"}) : "adam";
+  take_optimizer(name, draft);
+  if (name == "cpu-adam") draft.set("offload.optimizer", true, optimizer->place());
   take_offload(launch, draft);
 
   const Settings& batch = draft.document().at("batch");
@@ -642,9 +563,11 @@ void take_work(Launch& launch, Draft& draft) {
     draft.set("evaluation.every_steps", *every, launch.place("eval-interval"));
     draft.set("evaluation.sequences", std::min<std::int64_t>(passes.value_or(100), 1'000'000'000) * global);
   }
-  const std::optional<std::int64_t> steps = launch.count("train-iters"), samples = launch.count("train-samples");
+  const std::optional<std::int64_t> steps = launch.count("train-iters"), samples = launch.count("train-samples"),
+                                    tokens = launch.count("train-tokens");
+  if (tokens) draft.set("training.tokens", *tokens, launch.place("train-tokens"));
   if (steps && samples) launch.refuse("train-samples", "contradicts --train-iters, expected one");
-  if (steps || samples) {
+  if ((steps || samples) && !tokens) {
     const double sequences =
         steps ? static_cast<double>(*steps) * static_cast<double>(global) : static_cast<double>(*samples);
     draft.set("training.tokens", fmt::format("{:.0f}", sequences * static_cast<double>(seq)));
@@ -654,6 +577,11 @@ void take_work(Launch& launch, Draft& draft) {
 /// The oldest generation of those that ship that knows all of the line's flags: those that each release has first
 /// (NVIDIA/Megatron-LM core_v0.11.0 to core_v0.16.0, megatron/training/arguments.py and transformer_config.py).
 void take_software(Launch& launch, Draft& draft) {
+  if (is_megatron_deepspeed(launch)) {
+    if (launch.flag("cross-entropy-loss-fusion"))
+      draft.ignored("--cross-entropy-loss-fusion", "not of Megatron-DeepSpeed");
+    return take_deepspeed(launch, draft);
+  }
   const auto& flags = software_since();
   const auto since = std::find_if(flags.begin(), flags.end(), [&](const auto& each) { return launch.has(each.first); });
   const bool known = since != flags.end();
@@ -728,13 +656,6 @@ Draft import_way(const LaunchLine& line, const std::vector<std::string>& sets, c
   return draft;
 }
 
-/// A way through the script and what it makes, or why it makes nothing.
-struct Way {
-  const LaunchLine* line = nullptr;
-  std::optional<Draft> draft;
-  std::string outcome;  // the scenario, or the complaint
-};
-
 }  // namespace
 
 Draft import_megatron_over(const LaunchLine& line, const std::string& model, const std::vector<std::string>& sets) {
@@ -742,49 +663,7 @@ Draft import_megatron_over(const LaunchLine& line, const std::string& model, con
 }
 
 Draft import_megatron(const LaunchScript& script, const std::vector<std::string>& sets) {
-  std::vector<Way> ways;
-  std::optional<UserError> complaint;
-  for (const LaunchLine& line : script.ways) {
-    Way way{&line, {}, {}};
-    try {
-      way.draft = import_way(line, sets);
-      way.outcome = way.draft->values();
-    } catch (const UserError& error) {
-      if (!complaint) complaint = error;
-      way.outcome = error.what();
-    }
-    ways.push_back(std::move(way));
-  }
-  const bool alike =
-      std::all_of(ways.begin(), ways.end(), [&](const Way& way) { return way.outcome == ways[0].outcome; });
-  const std::vector<Way> all = ways;
-  std::erase_if(ways, [&](const Way& way) { return !alike && !as_usual(*way.line); });
-  if (ways.empty()) ways = all;
-  for (const Way& way : ways) {
-    if (way.outcome == ways[0].outcome) continue;
-    const ShellDecision* at = parting(*ways[0].line, *way.line);
-    if (at == nullptr) break;
-    throw UserError(at->place, "if",
-                    fmt::format("{} is not decided by the script, and the scenario depends on it ({}), expected {}",
-                                at->condition, difference(ways[0].outcome, way.outcome), how_to_say(*at)));
-  }
-  if (!ways[0].draft) throw *complaint;
-  Draft draft = *std::move(ways[0].draft);
-  if (!alike) {
-    for (const Way& way : all) {
-      const ShellDecision* at = parting(*ways[0].line, *way.line);
-      if (way.outcome == ways[0].outcome || at == nullptr) continue;
-      draft.first(fmt::format("line {}: {}: taken as if what is not assigned were unset; otherwise {}; {} says it",
-                              at->place.line, at->condition, difference(way.outcome, ways[0].outcome),
-                              how_to_say(*at)));
-      break;
-    }
-  }
-  for (const std::string& what : script.remarks) draft.ignored(what);
-  if (!script.unset.empty())
-    draft.assumed("not assigned in the script, taken as unset",
-                  fmt::format("{}; --env NAME=VALUE says it", fmt::join(script.unset, ", ")));
-  return draft;
+  return draft_of_ways(script, [&](std::size_t way) { return import_way(script.ways[way], sets); });
 }
 
 }  // namespace orrery::tools

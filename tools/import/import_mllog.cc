@@ -20,6 +20,7 @@
 #include "tools/import/import.h"
 #include "tools/import/known_devices.h"
 #include "tools/import/parse_json.h"
+#include "tools/import/unread_lines.h"
 
 namespace orrery::tools {
 
@@ -30,6 +31,7 @@ using sim::UserError;
 
 namespace {
 
+constexpr std::size_t kMostBeside = 1000;
 constexpr std::size_t kLargestLog = std::size_t{256} << 20;
 
 /// The benchmarks of MLPerf Training that are language models in one piece.
@@ -48,6 +50,8 @@ struct Log {
   std::vector<double> block_steps;                       // of blocks, seconds per step
   std::vector<double> rates;                             // over a run: sequences a second, GPT-3's tokens
   std::vector<double> epochs;                            // seconds of all steps and evaluations
+  std::set<std::string> beside;                          // statistics and metadata that nothing here reads
+  UnreadLines other_lines;
 };
 
 double number_of(const json& value, double fallback) { return value.is_number() ? value.get<double>() : fallback; }
@@ -79,7 +83,10 @@ class LogReader {
     for (std::string line; std::getline(lines, line);) {
       ++number;
       const std::size_t mark = line.find(":::MLLOG");
-      if (mark == std::string::npos) continue;
+      if (mark == std::string::npos) {
+        if (line.find_first_not_of(" \t\r") != std::string::npos) log_.other_lines.add(number, line);
+        continue;
+      }
       const Place place{file_, number, static_cast<int>(std::min<std::size_t>(mark + 10, 1'000'000))};
       const json event = event_of(line.substr(mark + 8), place);
       if (!event.is_object() || !event.contains("key"))
@@ -106,6 +113,7 @@ class LogReader {
     const json value = event.contains("value") ? event["value"] : json();
     const double time_s = event.contains("time_ms") ? number_of(event["time_ms"], 0) / 1e3 : 0;
     log_.keys.insert(key);
+    note(event, key, value);
     if (key == "global_batch_size") global_ = number_of(value, 0);
     if (key == "max_sequence_length") seq_ = number_of(value, 0);
     if (key == "tracked_stats" && value.is_object()) {
@@ -128,6 +136,23 @@ class LogReader {
       begun_s_ = 0;
     }
     if (!value.is_null() && key != "tracked_stats") log_.values[key] = {value, place};
+  }
+
+  void note(const json& event, const std::string& key, const json& value) {
+    static const std::set<std::string> kStatistics{"train_step_time",   "train_step_timing in s",
+                                                   "train_step_timing", "step_time",
+                                                   "throughput",        "train_epoch_timing"};
+    static const std::set<std::string> kMetadata{"file", "lineno", "samples_count", "epoch_count"};
+    if (key == "tracked_stats" && value.is_object()) {
+      for (const auto& [name, said] : value.items()) {
+        if (!kStatistics.contains(name) && log_.beside.size() < kMostBeside) log_.beside.insert(key + "." + name);
+      }
+    }
+    const auto metadata = event.find("metadata");
+    if (metadata == event.end() || !metadata->is_object()) return;
+    for (const auto& [name, said] : metadata->items()) {
+      if (!kMetadata.contains(name) && log_.beside.size() < kMostBeside) log_.beside.insert("metadata." + name);
+    }
   }
 
   /// Of the block that an event ends: by its samples, or by epoch_count, which counts sequences in some logs and tokens
@@ -282,6 +307,8 @@ void remark_on_keys(const Log& log, Draft& draft) {
   if (!without.empty())
     draft.ignored(fmt::format("{}", fmt::join(without, ", ")), "changes no work of a step that is modelled");
   if (!unknown.empty()) draft.ignored(fmt::format("{}", fmt::join(unknown, ", ")), "not known to orrery");
+  if (!log.beside.empty()) draft.ignored(fmt::format("{}", fmt::join(log.beside, ", ")), "not read");
+  if (!log.other_lines.empty()) draft.ignored("lines without :::MLLOG", log.other_lines.remark());
 }
 
 /// Of a step of `global` sequences, and where it is from.
@@ -328,6 +355,7 @@ Draft statistics_alone(const Log& log, const std::string& file) {
     draft.assumed("train_epoch_timing", fmt::format("{:.6g} s ({:.4g} minutes), at that rate {:.5g} tokens", seconds,
                                                     seconds / 60, rate * seconds));
   }
+  remark_on_keys(log, draft);
   return draft;
 }
 

@@ -41,7 +41,10 @@ void take_nanotron_model(Sections& config, Draft& draft, const Settings& documen
     take("moe_config.moe_intermediate_size", "model.expert_ffn_hidden", true);
   }
   const bool qwen = config.flag({"model.model_config.is_qwen2_config"}, false);
-  config.find("model.model_config.is_llama_config");
+  if (const Settings* llama = config.find("model.model_config.is_llama_config"); llama != nullptr && !llama->as_bool())
+    draft.ignored("is_llama_config: false", "a model of Llama's kind is simulated");
+  if (qwen && config.find("model.model_config.attention_bias") != nullptr)
+    draft.ignored("is_qwen2_config", "attention_bias says whether there are biases");
   draft.set("model.gated_mlp", true);
   draft.set("model.positions", std::string("rotary"));
   draft.set("model.norm", std::string("rms_norm"));
@@ -83,7 +86,9 @@ std::int64_t take_nanotron_layout(Sections& config, Draft& draft) {
   if (mode != "ALL_REDUCE" && mode != "REDUCE_SCATTER")
     config.find("parallelism.tp_mode")->fail(fmt::format("got {}, expected ALL_REDUCE or REDUCE_SCATTER", mode));
   draft.set("parallelism.sequence_parallel", mode == "REDUCE_SCATTER" && tensor > 1);
-  draft.set("overlap.tensor", config.flag({"parallelism.tp_linear_async_communication"}, false) && tensor > 1);
+  const bool async = config.flag({"parallelism.tp_linear_async_communication"}, false);
+  draft.set("overlap.tensor", async && tensor > 1);
+  if (async && tensor == 1) draft.ignored("tp_linear_async_communication", "without effect: there is one tensor rank");
   return data;
 }
 

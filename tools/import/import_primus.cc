@@ -149,7 +149,9 @@ Draft import_primus(const std::string& file, std::int64_t gpus, const std::vecto
   const std::string device = device_of(file);
   draft.set("cluster.device", device.empty() ? std::string("mi300x") : device);
   if (gpus > 8) draft.set("cluster.fabric", std::string("amd-400g-rail"));
+  const bool fused = draft.document().find_path("software.recipe.loss") != nullptr;  // which goes with the options
   draft.set("software", std::string("primus-2026"));
+  if (fused) draft.apply("software.recipe.loss=fused");
   draft.assumed("cluster",
                 fmt::format("{} {} on amd-400g-rail; --gpus N, --set cluster.device=NAME for another machine", gpus,
                             device.empty() ? "MI300X" : device + ", by the file's path,"));

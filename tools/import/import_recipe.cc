@@ -39,12 +39,13 @@ struct Recipe {
   Settings whole;                    // as it was read, names of objects and all
   std::string library;               // the recipe of theirs that it is or changes: llama3_70b; empty: none
   std::vector<std::string> unknown;  // "path = what only a run can say"
+  std::vector<std::string> none;     // paths that are set to None
   std::string sizes() const { return bridge ? "model" : "model.config"; }
   std::string layout() const { return bridge ? "model" : "trainer.strategy"; }
 };
 
-/// Members without names of objects, and without what only a run can say, whose paths are noted.
-Settings said_members(const Settings& value, const std::string& path, std::vector<std::string>& unknown) {
+/// Members without names of objects, and without None and what only a run can say, whose paths are noted.
+Settings said_members(const Settings& value, const std::string& path, Recipe& recipe) {
   if (!value.is_mapping()) return value;
   Settings rest = Settings::mapping(value.place());
   for (const auto& [key, member] : value.members()) {
@@ -54,9 +55,11 @@ Settings said_members(const Settings& value, const std::string& path, std::vecto
                         std::all_of(member.members().begin(), member.members().end(),
                                     [](const auto& each) { return each.first.starts_with("_"); });
     if (opaque)
-      unknown.push_back(fmt::format("{} = {}", here, python_target(member)));
-    else if (!member.is_null())
-      rest.set(key, said_members(member, here, unknown));
+      recipe.unknown.push_back(fmt::format("{} = {}", here, python_target(member)));
+    else if (member.is_null())
+      recipe.none.push_back(here);
+    else
+      rest.set(key, said_members(member, here, recipe));
   }
   return rest;
 }
@@ -112,20 +115,21 @@ Settings layout_document(const RecipeLayout& layout, const Recipe& recipe) {
 }
 
 /// Arguments of NeMo 2's recipes, by the attribute that they end in (pretrain_recipe's and trainer's parameters).
+constexpr std::pair<const char*, const char*> kArguments[] = {
+    {"num_nodes", "trainer.num_nodes"},
+    {"num_gpus_per_node", "trainer.devices"},
+    {"max_steps", "trainer.max_steps"},
+    {"tensor_parallelism", "trainer.strategy.tensor_model_parallel_size"},
+    {"pipeline_parallelism", "trainer.strategy.pipeline_model_parallel_size"},
+    {"virtual_pipeline_parallelism", "trainer.strategy.virtual_pipeline_model_parallel_size"},
+    {"context_parallelism", "trainer.strategy.context_parallel_size"},
+    {"expert_parallelism", "trainer.strategy.expert_model_parallel_size"},
+    {"sequence_parallelism", "trainer.strategy.sequence_parallel"},
+    {"seq_length", "data.seq_length"},
+    {"global_batch_size", "data.global_batch_size"},
+    {"micro_batch_size", "data.micro_batch_size"}};
+
 void place_arguments(Settings& recipe) {
-  static constexpr std::pair<const char*, const char*> kArguments[] = {
-      {"num_nodes", "trainer.num_nodes"},
-      {"num_gpus_per_node", "trainer.devices"},
-      {"max_steps", "trainer.max_steps"},
-      {"tensor_parallelism", "trainer.strategy.tensor_model_parallel_size"},
-      {"pipeline_parallelism", "trainer.strategy.pipeline_model_parallel_size"},
-      {"virtual_pipeline_parallelism", "trainer.strategy.virtual_pipeline_model_parallel_size"},
-      {"context_parallelism", "trainer.strategy.context_parallel_size"},
-      {"expert_parallelism", "trainer.strategy.expert_model_parallel_size"},
-      {"sequence_parallelism", "trainer.strategy.sequence_parallel"},
-      {"seq_length", "data.seq_length"},
-      {"global_batch_size", "data.global_batch_size"},
-      {"micro_batch_size", "data.micro_batch_size"}};
   for (const auto& [argument, path] : kArguments) {
     for (const std::string& where : {std::string(argument), std::string("trainer.") + argument}) {
       const Settings* given = recipe.find_path(where);
@@ -515,6 +519,21 @@ void take_idle_experts(Sections& config, Draft& draft, const std::string& at) {
     draft.ignored(fmt::format("{}", fmt::join(idle, ", ")), "without effect: the model has no experts");
 }
 
+/// What a recipe in Python sets to None and nothing here reads. A container that is written as YAML says None of all
+/// that has no value.
+void take_none(const Sections& config, Draft& draft, const Recipe& recipe) {
+  const bool python = recipe.file.ends_with(".py");
+  std::vector<std::string> rest;
+  for (const std::string& path : recipe.none) {
+    const bool moved = std::any_of(std::begin(kArguments), std::end(kArguments), [&](const auto& argument) {
+      return path == argument.first || path == std::string("trainer.") + argument.first;  // to where it belongs
+    });
+    if (python && !config.asked(path) && !moved) rest.push_back(path);
+  }
+  if (!rest.empty())
+    draft.ignored(fmt::format("{} = None", fmt::join(rest, ", ")), "what stands without it is simulated");
+}
+
 void take_remarks(Sections& config, Draft& draft, const Recipe& recipe, const std::vector<std::string>& not_followed) {
   std::set<std::string> told;
   for (const std::string& what : not_followed) {
@@ -529,6 +548,7 @@ void take_remarks(Sections& config, Draft& draft, const Recipe& recipe, const st
   }
   if (!rest.empty())
     draft.ignored(fmt::format("{}", fmt::join(rest, "; ")), "only a run can say, or not known to orrery");
+  take_none(config, draft, recipe);
   std::set<std::string> known{"checkpoint",     "logger",     "log",
                               "dist",           "profiling",  "rerun_state_machine",
                               "scheduler",      "tokenizer",  "rng",
@@ -581,7 +601,7 @@ Draft import_recipe(Recipe recipe, std::int64_t gpus, const std::vector<std::str
   if (layout == nullptr && layout_of_recipe(recipe.library.substr(0, recipe.library.rfind('_'))) != nullptr)
     layout = layout_of_recipe(recipe.library.substr(0, recipe.library.rfind('_')));
   const bool called = !library_recipe(python_target(recipe.whole)).empty();
-  Settings document = said_members(recipe.whole, "", recipe.unknown);
+  Settings document = said_members(recipe.whole, "", recipe);
   // A recipe whose trainer another file makes has the layout of that file.
   const Settings* trainer = recipe.whole.find("trainer");
   const std::string maker = trainer != nullptr ? python_target(*trainer) : "";

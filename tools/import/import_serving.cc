@@ -2,7 +2,8 @@
 // Each engine has its table of flags: those that a scenario has a key for, and those that change no time; every other
 // one is named as not taken over. The line says neither devices nor traffic, which are assumed and said. Sources: vLLM
 // v0.15 (vllm/engine/arg_utils.py), SGLang v0.5 (python/sglang/srt/server_args.py), TensorRT-LLM v1.0
-// (tensorrt_llm/commands/serve.py). Left out: variables of a shell, configuration files that a flag names.
+// (tensorrt_llm/commands/serve.py). A script around it is read as Megatron-LM's are (shell_run.h). Left out: what
+// variables of the environment change, configuration files that a flag names.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,6 +17,7 @@
 #include "scenarios/library.h"
 #include "sim/error.h"
 #include "tools/import/import.h"
+#include "tools/import/launch_ways.h"
 #include "tools/import/serving_flags.h"
 
 namespace orrery::tools {
@@ -27,78 +29,68 @@ using sim::Settings;
 struct Word {
   std::string text;
   sim::Place place;
+  std::string unknown;  // how to say what of it the script does not; empty: it is known
 };
 
-/// Words of a command as a shell has them: quotes, backslashes before ends of lines, comments.
-std::vector<Word> words_of(const std::string& text, const std::string& file) {
-  std::vector<Word> words;
-  Word word;
-  bool open = false;
-  char quote = 0;
-  int line = 1, column = 0;
-  const auto end_word = [&] {
-    if (open) words.push_back(word);
-    open = false;
-  };
-  const auto add = [&](char c) {
-    if (!open) word = {"", {file, line, column}};
-    open = true;
-    word.text += c;
-  };
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    ++column;
-    if (c == '\\' && quote != '\'' && i + 1 < text.size()) {
-      const char next = text[++i];
-      if (next == '\n') {
-        ++line;
-        column = 0;
-      } else {
-        ++column;
-        add(next);
-      }
-    } else if (quote != 0) {
-      if (c == quote)
-        quote = 0;
-      else
-        add(c);
-    } else if (c == '\'' || c == '"') {
-      quote = c;
-      if (!open) word = {"", {file, line, column}};
-      open = true;
-    } else if (c == '#' && !open) {
-      while (i + 1 < text.size() && text[i + 1] != '\n') ++i;
-    } else if (c == ' ' || c == '\t' || c == '\r' || c == '\n') {
-      end_word();
-    } else {
-      add(c);
-    }
-    if (c == '\n') {
-      ++line;
-      column = 0;
-    }
+/// Where in a command the words that start the server end; nothing where it starts none.
+std::optional<std::size_t> first_flag(const ServerFlags& server, const std::vector<Word>& words) {
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const bool here = words[i].text == server.command || words[i].text.ends_with("/" + std::string(server.command));
+    const bool serves = server.subcommand.empty() || (i + 1 < words.size() && words[i + 1].text == server.subcommand);
+    if (here && serves) return i + (server.subcommand.empty() ? 1 : 2);
   }
-  if (quote != 0) throw sim::UserError({file, line, column}, "quote", "is open at the end, expected its end");
-  end_word();
-  for (const Word& one : words) {
-    if (one.text.find('$') != std::string::npos)
-      throw sim::UserError(one.place, one.text, "is a variable, expected its value: nothing is expanded here");
-  }
-  return words;
+  return std::nullopt;
 }
 
-/// Behind the words that start the server.
-std::size_t first_flag(const ServerFlags& server, const std::vector<Word>& words) {
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    if (words[i].text == server.command || words[i].text.ends_with("/" + std::string(server.command))) {
-      const bool serves = server.subcommand.empty() || (i + 1 < words.size() && words[i + 1].text == server.subcommand);
-      if (serves) return i + (server.subcommand.empty() ? 1 : 2);
+/// The command that starts the server, on one way through a script, and what is left of that way.
+struct ServerCommand {
+  std::vector<Word> words;  // behind those that start it
+  std::vector<std::pair<std::string, std::string>> ignored;
+};
+
+ServerCommand command_of(const ServerFlags& server, const ShellWay& way) {
+  ServerCommand command;
+  std::vector<std::string> others;
+  bool found = false;
+  const bool flags_alone =
+      way.runs.size() == 1 && !way.runs[0].words.empty() && way.runs[0].words[0].text.starts_with("-");
+  for (const ShellRun& run : way.runs) {
+    std::vector<Word> words;
+    for (const ShellField& field : run.words) {
+      if (!field.known || field.text.find('$') != std::string::npos)
+        words.push_back({field.text, field.place, how_to_give(field.text, "")});
+      else
+        words.push_back({field.text, field.place, ""});
     }
+    const std::optional<std::size_t> flags = flags_alone ? std::optional<std::size_t>(0) : first_flag(server, words);
+    if (!flags || found) {
+      const std::string what = words.empty() ? "" : words[0].text;
+      others.push_back(fmt::format("{} (line {})", flags ? "another start of the server" : what, run.place.line));
+      continue;
+    }
+    found = true;
+    std::vector<std::string> ahead;
+    for (std::size_t i = 0; i < *flags; ++i) {
+      const std::string& word = words[i].text;
+      const bool starts =
+          word == "-m" || word.starts_with("python") || word == server.subcommand || word.ends_with(server.command);
+      if (!starts) ahead.push_back(word);
+    }
+    if (!ahead.empty())
+      command.ignored.emplace_back(fmt::format("{}", fmt::join(ahead, " ")), "stands ahead of the server's command");
+    command.words.assign(words.begin() + static_cast<std::ptrdiff_t>(*flags), words.end());
   }
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    if (words[i].text.starts_with("-")) return words[0].text.starts_with("-") ? 0 : i;
-  }
-  return 0;
+  if (!found)
+    throw sim::UserError(way.runs.empty() ? sim::Place{} : way.runs[0].place, std::string(server.line),
+                         "starts in no command, expected a launch line of it");
+  if (!others.empty())
+    command.ignored.emplace_back(fmt::format("{}", fmt::join(others, ", ")), "other commands, which are not read");
+  std::vector<std::string> variables;
+  for (const auto& [name, value] : way.variables) variables.push_back(name + "=" + value);
+  if (!variables.empty())
+    command.ignored.emplace_back(fmt::format("{}", fmt::join(variables, ", ")),
+                                 "variables, which the server may read too; taken where its flags name them alone");
+  return command;
 }
 
 /// What flags come to, ahead of the scenario.
@@ -108,20 +100,24 @@ struct ServerLine {
   std::vector<std::pair<std::string, std::string>> ignored;
 };
 
-ServerLine line_of(const ServerFlags& server, const std::vector<Word>& words) {
+ServerLine line_of(const ServerFlags& server, ServerCommand command) {
   ServerLine line;
-  for (std::size_t i = first_flag(server, words); i < words.size(); ++i) {
+  line.ignored = std::move(command.ignored);
+  const std::vector<Word>& words = command.words;
+  for (std::size_t i = 0; i < words.size(); ++i) {
     Word word = words[i];
-    if (!word.text.starts_with("-") || word.text == "-") {
+    if (!word.text.starts_with("-") || word.text.find_first_not_of('-') == std::string::npos) {
       if (line.model || word.text == "&" || word.text == ";")
         line.ignored.emplace_back(word.text, "stands alone, and is no flag's value");
+      else if (!word.unknown.empty())
+        throw sim::UserError(word.place, "model", word.unknown);
       else
         line.model = word;
       continue;
     }
     std::optional<Word> value;
     if (const std::size_t equals = word.text.find('='); equals != std::string::npos) {
-      value = Word{word.text.substr(equals + 1), word.place};
+      value = Word{word.text.substr(equals + 1), word.place, word.unknown};
       word.text.resize(equals);
     }
     const std::string name = flag_name(word.text);
@@ -138,7 +134,8 @@ ServerLine line_of(const ServerFlags& server, const std::vector<Word>& words) {
       line.ignored.emplace_back(shown, std::string(flag->why));
     } else {
       if (!switches && !value) throw sim::UserError(word.place, word.text, "got no value, expected one");
-      Word taken = value ? *value : Word{"true", word.place};
+      Word taken = value ? *value : Word{"true", word.place, ""};
+      if (!taken.unknown.empty()) throw sim::UserError(taken.place, word.text, taken.unknown);
       if (switches && value && value->text != "true" && value->text != "false")
         throw sim::UserError(word.place, word.text, fmt::format("got {}, expected no value", value->text));
       if (flag->key == ServerKey::model)
@@ -305,6 +302,10 @@ class ServerDraft {
                                     {ServerKey::prefixes, "prefix_caching: true"},
                                     {ServerKey::no_prefixes, "prefix_caching: false"}})
       if (on(key)) pool.emplace_back(text);
+    for (const auto& [key, flag] : {std::pair(ServerKey::experts_apart, "--enable-expert-parallel"),
+                                    {ServerKey::attention_data, "--enable-dp-attention"}})
+      if (given(key) != nullptr && std::max(expert, attention) == 1)
+        line_.ignored.emplace_back(flag, "without effect: there is one rank of that kind");
     draft_.apply(fmt::format("serving={{pools: [{{{}}}]}}", fmt::join(pool, ", ")));
     const std::int64_t needed = replicas * tensor * pipeline * attention;
     const std::int64_t nodes = (std::max(needed, gpus) + 7) / 8;
@@ -338,7 +339,7 @@ const ServerFlag* ServerFlags::find(std::string_view name) const {
 }
 
 Draft import_server(const std::string& engine, const std::vector<std::string>& arguments, std::int64_t gpus,
-                    const std::vector<std::string>& sets) {
+                    const std::vector<std::string>& sets, const ShellGiven& script) {
   const ServerFlags& server = server_flags(engine);
   if (arguments.empty())
     throw sim::UserError(
@@ -357,7 +358,14 @@ Draft import_server(const std::string& engine, const std::vector<std::string>& a
       text += quoted + "' ";
     }
   }
-  return ServerDraft(server, line_of(server, words_of(text, file)), file).made(gpus, sets);
+  const ShellRuns runs = run_shell(text, file, {}, script);
+  LaunchScript ways{{}, runs.unset, runs.remarks};
+  for (const ShellWay& way : runs.ways) {
+    ways.ways.push_back({{}, {}, {file, 1, 1}, way.decisions, {}});
+  }
+  return draft_of_ways(ways, [&](std::size_t way) {
+    return ServerDraft(server, line_of(server, command_of(server, runs.ways[way])), file).made(gpus, sets);
+  });
 }
 
 }  // namespace orrery::tools

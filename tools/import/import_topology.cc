@@ -7,12 +7,14 @@
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
+#include <iterator>
 #include <set>
 #include <sstream>
 
 #include "scenarios/scenario.h"
 #include "sim/error.h"
 #include "tools/import/import.h"
+#include "tools/import/unread_lines.h"
 #include "tools/import/wires.h"
 #include "topology/cluster.h"
 
@@ -65,6 +67,12 @@ std::string fabric_text(Wires wires, const std::string& file, const ClusterFacts
     wires.nic_gbps = gigabits(facts.nic_rate, {"--nic-rate", 0, 0});
     wires.remarks.push_back(fmt::format("the file says no rates: NICs of {} (--nic-rate)", facts.nic_rate));
   }
+  if (wires.nic_rates.size() > 1) {
+    std::vector<std::string> rates;
+    for (const double rate : wires.nic_rates) rates.push_back(rate > 0 ? fmt::format("{:g}", rate) : "not known");
+    wires.remarks.push_back(
+        fmt::format("NICs differ in their rates ({} Gb/s): the highest is taken for all", fmt::join(rates, ", ")));
+  }
   const bool listed = hosts.front().second.size() > 1;
   const auto nics = listed ? static_cast<std::int64_t>(hosts.front().second.size()) : facts.nics;
   std::string out = fmt::format("# {} hosts, imported from {} by orrery import topology.\n", hosts.size(),
@@ -100,6 +108,7 @@ std::string fabric_text(Wires wires, const std::string& file, const ClusterFacts
 struct Matrix {
   std::vector<std::vector<std::string>> cells;  // GPUs by GPUs
   std::int64_t nics = 0;
+  std::vector<std::string> remarks;
 };
 
 std::vector<std::string> words_of(const std::string& line) {
@@ -113,19 +122,48 @@ bool is_gpu(const std::string& word) {
   return word.starts_with("GPU") && word.size() > 3 && std::isdigit(static_cast<unsigned char>(word[3])) != 0;
 }
 
-/// Rows that begin with GPU<n>, below a line that names the columns; from the line that holds `title` on.
-Matrix read_matrix(const std::string& text, const std::string& file, const std::string& title) {
+/// Without the escapes that nvidia-smi underlines its head with.
+std::string without_escapes(const std::string& line) {
+  std::string plain;
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    if (line[i] == '\x1b')
+      i = std::min(line.find('m', i), line.size() - 1);
+    else
+      plain += line[i];
+  }
+  return plain;
+}
+
+/// Ways between two GPUs that tools print: links, and PCIe by what it crosses.
+bool is_way(const std::string& cell) {
+  static const std::set<std::string> kWays{"X", "PIX", "PXB", "PHB", "NODE", "SYS", "SOC", "XGMI", "PCIE", "-", "0"};
+  const bool links = cell.starts_with("NV") && cell.size() > 2 && cell.size() < 6;
+  return kWays.contains(cell) ||
+         (links && std::all_of(cell.begin() + 2, cell.end(), [](unsigned char c) { return std::isdigit(c) != 0; }));
+}
+
+/// What of a matrix's other lines is known: its legend, rows of NICs, titles of rocm-smi's other tables.
+bool known_beside(const std::string& line) {
+  static const std::vector<std::string> kKnown{"Legend", "X ",  "SYS", "NODE", "PHB", "PXB", "PIX", "NV#",
+                                               "NIC",    "mlx", "=",   "GPU",  "SOC", "ib",  "-"};
+  const std::size_t begin = line.find_first_not_of(" \t\r");
+  return begin == std::string::npos || std::any_of(kKnown.begin(), kKnown.end(), [&](const std::string& word) {
+           return line.compare(begin, word.size(), word) == 0;
+         });
+}
+
+/// Rows that begin with GPU<n>, below a line that names the columns; from the line that holds `title` on. `ways`:
+/// whether its cells are ways, and not counts.
+Matrix read_matrix(const std::string& text, const std::string& file, const std::string& title, bool ways = true) {
   Matrix matrix;
-  std::istringstream lines(text.substr(title.empty() ? 0 : text.find(title)));
+  const std::size_t start = title.empty() ? 0 : text.find(title);
+  std::int64_t number = std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(start), '\n');
+  std::istringstream lines(text.substr(start));
   std::size_t gpus = 0;
+  std::vector<std::string> columns;
   for (std::string line; std::getline(lines, line);) {
-    std::string plain;  // without the escapes that nvidia-smi underlines its head with
-    for (std::size_t i = 0; i < line.size(); ++i) {
-      if (line[i] == '\x1b')
-        i = std::min(line.find('m', i), line.size() - 1);
-      else
-        plain += line[i];
-    }
+    ++number;
+    const std::string plain = without_escapes(line);
     const std::vector<std::string> words = words_of(plain);
     if (words.empty()) {
       if (!matrix.cells.empty()) break;
@@ -137,16 +175,54 @@ Matrix read_matrix(const std::string& text, const std::string& file, const std::
       matrix.nics = std::count_if(words.begin(), words.end(), [](const std::string& word) {
         return word.starts_with("NIC") || word.starts_with("mlx5_") || word.starts_with("ib");
       });
+      std::copy_if(words.begin(), words.end(), std::back_inserter(columns), [](const auto& w) { return !is_gpu(w); });
       // A head names two columns or more; a node of one GPU has nothing to be wired.
       if (words.size() > 1 && is_gpu(words[1])) continue;
     }
     if (words.size() < gpus + 1) break;
     matrix.cells.emplace_back(words.begin() + 1, words.begin() + 1 + static_cast<std::ptrdiff_t>(gpus));
+    for (const std::string& cell : matrix.cells.back()) {
+      if (ways && !is_way(cell))
+        throw UserError({file, static_cast<int>(number), 1}, words[0],
+                        fmt::format("got {}, expected NV#, XGMI, PIX, PXB, PHB, NODE, SYS or X", cell));
+    }
     if (matrix.cells.size() == gpus) break;
   }
   if (gpus < 2 || matrix.cells.size() != gpus)
     throw UserError({file, 1, 1}, "GPU0", "expected a matrix with a row and a column for each of the node's GPUs");
+  if (!columns.empty())
+    matrix.remarks.push_back(
+        fmt::format("columns {}: not taken over; NICs and processors are shared out evenly over the GPUs",
+                    fmt::join(columns, " ")));
   return matrix;
+}
+
+/// Lines around the matrices that are none of theirs.
+void remark_on_lines_beside(Matrix& matrix, const std::string& text) {
+  UnreadLines unread;
+  std::istringstream lines(text);
+  std::int64_t number = 0;
+  std::set<std::string> titles;
+  for (std::string line; std::getline(lines, line);) {
+    ++number;
+    line = without_escapes(line);
+    if (!known_beside(line)) unread.add(number, line);
+    const std::size_t from = line.find_first_not_of("= "), to = line.find_last_not_of("= \r");
+    const bool title =
+        line.starts_with("=") && from != std::string::npos && line.find(" two GPUs") != std::string::npos;
+    if (title && line.find("Link Type") == std::string::npos && line.find("Hops") == std::string::npos)
+      titles.insert(line.substr(from, to - from + 1));
+  }
+  if (!titles.empty()) matrix.remarks.push_back(fmt::format("tables not taken over: {}", fmt::join(titles, ", ")));
+  if (!unread.empty()) matrix.remarks.push_back(unread.remark());
+  std::set<std::string> ways;
+  for (const auto& row : matrix.cells) {
+    for (const std::string& cell : row) {
+      if (cell.starts_with("P") || cell == "NODE" || cell == "SYS" || cell == "SOC") ways.insert(cell);
+    }
+  }
+  if (ways.size() > 1)
+    matrix.remarks.push_back(fmt::format("ways over PCIe by {}: one rate is taken for all", fmt::join(ways, ", ")));
 }
 
 /// Links between two GPUs that a cell counts: NV18 is 18, XGMI one, PCIe none.
@@ -198,6 +274,36 @@ std::string attribute(const std::string& tag, const std::string& name) {
   return tag.substr(begin, tag.find('"', begin) - begin);
 }
 
+/// What NCCL's file says beside GPUs and their links, by names: known ones, and such that nobody knows.
+class XmlNames {
+ public:
+  void add(const std::string& tag) {
+    static const std::set<std::string> kTags{"system", "cpu", "pci", "gpu", "nvlink",
+                                             "xgmi",   "nic", "net", "c2c", "pcilink"};
+    static const std::set<std::string> kRead{"pci.busid", "nvlink.target", "nvlink.count", "nvlink.tclass", "gpu.dev"};
+    const std::string name = tag.substr(1, tag.find_first_of(" \t\r\n/", 1) - 1);
+    if (name.empty() || name[0] == '!' || name[0] == '?') return;
+    if (!kTags.contains(name)) unknown_.insert("<" + name.substr(0, 40) + ">");
+    for (std::size_t at = tag.find('='); at != std::string::npos; at = tag.find('=', tag.find('"', at + 2))) {
+      const std::size_t begin = tag.find_last_of(" \t\r\n", at) + 1;
+      const std::string attribute = name + "." + tag.substr(begin, std::min<std::size_t>(at - begin, 40));
+      if (!kRead.contains(attribute)) not_read_.insert(attribute);
+      if (tag.find('"', at + 2) == std::string::npos) break;
+    }
+  }
+  std::vector<std::string> remarks() const {
+    std::vector<std::string> out;
+    if (!unknown_.empty()) out.push_back(fmt::format("tags not known to orrery: {}", fmt::join(unknown_, ", ")));
+    if (!not_read_.empty())
+      out.push_back(
+          fmt::format("not taken over, as PCIe and NICs are shared out evenly: {}", fmt::join(not_read_, ", ")));
+    return out;
+  }
+
+ private:
+  std::set<std::string> unknown_, not_read_;
+};
+
 /// NCCL_TOPO_DUMP_FILE's XML: PCI devices with GPUs in them, NVLinks by what they lead to (src/graph/xml.cc of NCCL):
 /// another GPU, or (class 0x068000) a switch, through which all GPUs see each other. Read tag by tag, as NCCL does.
 Matrix read_nccl_topology(const std::string& text, const std::string& file) {
@@ -209,8 +315,10 @@ Matrix read_nccl_topology(const std::string& text, const std::string& file) {
   std::vector<Gpu> gpus;
   Matrix matrix;
   std::string bus;
+  XmlNames names;
   for (std::size_t at = text.find('<'); at != std::string::npos; at = text.find('<', at + 1)) {
     const std::string tag = text.substr(at, text.find('>', at) - at);
+    if (!tag.starts_with("</")) names.add(tag);
     if (tag.starts_with("<pci ")) bus = attribute(tag, "busid");
     if (tag.starts_with("<gpu ")) gpus.push_back({bus, {}, 0});
     if (tag.starts_with("<net ")) ++matrix.nics;
@@ -222,6 +330,7 @@ Matrix read_nccl_topology(const std::string& text, const std::string& file) {
     else
       gpus.back().peers[attribute(tag, "target")] += count;
   }
+  matrix.remarks = names.remarks();
   constexpr std::size_t kMostInNode = 64;
   if (gpus.empty() || gpus.size() > kMostInNode)
     throw UserError({file, 1, 1}, "gpu",
@@ -243,37 +352,80 @@ Matrix read_nccl_topology(const std::string& text, const std::string& file) {
   return matrix;
 }
 
-/// Slurm's topology.yaml (slurm 25.05) as the lines of a topology.conf.
-std::string slurm_lines(const sim::Settings& document) {
-  std::string lines;
-  const auto take = [&](const sim::Settings& list, const char* name, const char* line) {
-    if (!list.is_sequence()) list.expected("a list");
-    for (const sim::Settings& each : list.items()) {
-      if (!each.is_mapping()) each.expected("a mapping with a name and nodes");
-      lines += std::string(line) + "=" + each.get_text(name, "");
-      if (each.find("children") != nullptr) lines += " Switches=" + each.get_text("children", "");
-      if (each.find("nodes") != nullptr) lines += " Nodes=" + each.get_text("nodes", "");
-      lines += "\n";
+/// Slurm's topology.yaml (slurm 25.05) as the lines of a topology.conf; `remarks`: on what is not taken over.
+class SlurmYaml {
+ public:
+  SlurmYaml(const sim::Settings& document, std::vector<std::string>& remarks) : remarks_(remarks) {
+    if (!document.is_sequence()) {
+      take(document);
+    } else {
+      // The cluster's own, where there are several.
+      const sim::Settings* own = nullptr;
+      for (const sim::Settings& each : document.items()) {
+        const sim::Settings* chosen = each.is_mapping() ? each.find("cluster_default") : nullptr;
+        if (own == nullptr || (chosen != nullptr && chosen->as_bool())) own = &each;
+      }
+      for (const sim::Settings& each : document.items()) {
+        if (&each == own) continue;
+        std::vector<std::string> keys;
+        if (each.is_mapping()) {
+          for (const auto& [key, value] : each.members()) keys.push_back(key);
+        }
+        not_taken_.push_back(fmt::format("topology {} ({})", each.is_mapping() ? each.get_text("topology", "?") : "?",
+                                         fmt::join(keys, ", ")));
+      }
+      if (own != nullptr) take(*own);
     }
-  };
-  const auto topology = [&](const sim::Settings& each) {
-    if (!each.is_mapping()) return;
-    if (const sim::Settings* switches = each.find_path("tree.switches")) take(*switches, "switch", "SwitchName");
-    if (const sim::Settings* blocks = each.find_path("block.blocks")) take(*blocks, "block", "BlockName");
-  };
-  if (document.is_sequence()) {
-    // The cluster's own, where there are several.
-    const sim::Settings* own = nullptr;
-    for (const sim::Settings& each : document.items()) {
-      const sim::Settings* chosen = each.is_mapping() ? each.find("cluster_default") : nullptr;
-      if (own == nullptr || (chosen != nullptr && chosen->as_bool())) own = &each;
-    }
-    if (own != nullptr) topology(*own);
-  } else {
-    topology(document);
+    if (!not_taken_.empty()) remarks_.push_back(fmt::format("not taken over: {}", fmt::join(not_taken_, ", ")));
   }
-  return lines;
-}
+  const std::string& lines() const { return lines_; }
+
+ private:
+  void take(const sim::Settings& topology) {
+    if (!topology.is_mapping()) topology.expected("a mapping with tree or block");
+    for (const auto& [key, value] : topology.members()) {
+      if (key == "topology" || key == "cluster_default")
+        remarks_.push_back(fmt::format("{}: {}", key, value.is_scalar() ? value.text() : "?"));
+      else if (key == "tree")
+        take_list(value, "tree", "switches", "switch", "SwitchName");
+      else if (key == "block")
+        take_list(value, "block", "blocks", "block", "BlockName");
+      else
+        not_taken_.push_back(key);
+    }
+  }
+
+  void take_list(const sim::Settings& section, const std::string& at, const char* list, const char* name,
+                 const char* line) {
+    if (!section.is_mapping()) section.expected("a mapping");
+    for (const auto& [key, items] : section.members()) {
+      if (key != list) {
+        not_taken_.push_back(at + "." + key);
+        continue;
+      }
+      if (!items.is_sequence()) items.expected("a list");
+      for (const sim::Settings& each : items.items()) take_one(each, name, line);
+    }
+  }
+
+  void take_one(const sim::Settings& each, const char* name, const char* line) {
+    if (!each.is_mapping()) each.expected("a mapping with a name and nodes");
+    lines_ += std::string(line) + "=" + each.get_text(name, "");
+    for (const auto& [key, value] : each.members()) {
+      if (key == "children")
+        lines_ += " Switches=" + each.get_text("children", "");
+      else if (key == "nodes")
+        lines_ += " Nodes=" + each.get_text("nodes", "");
+      else if (key != name)
+        not_taken_.push_back(fmt::format("{} of {}", key, each.get_text(name, "")));
+    }
+    lines_ += "\n";
+  }
+
+  std::vector<std::string>& remarks_;
+  std::vector<std::string> not_taken_;
+  std::string lines_;
+};
 
 std::string node_text(const Matrix& matrix, const std::string& file, const ClusterFacts& facts) {
   const auto n = matrix.cells.size();
@@ -290,6 +442,7 @@ std::string node_text(const Matrix& matrix, const std::string& file, const Clust
       "# The inside of a node of {} GPUs, imported from {} by orrery import topology:\n"
       "# the key cluster.device.node. A link of {} per direction (--link-rate).\n",
       n, std::filesystem::path(file).filename().string(), facts.link_rate);
+  out += comments(matrix.remarks);
   if (matrix.nics > 0) out += fmt::format("# {} NICs: the fabric's nics.\n", matrix.nics);
   if (most == 0)
     return out + fmt::format("kind: pcie\ngpus: {}\nrate: {}  # PCIe alone; measure yours\n", n, kPcieRate);
@@ -324,10 +477,13 @@ std::string import_topology(const std::string& file, const ClusterFacts& facts) 
   if (has("Link Type between two GPUs")) {
     Matrix matrix = read_matrix(text, file, "Link Type between two GPUs");
     if (constexpr const char* kHops = "Hops between two GPUs"; has(kHops))
-      drop_detours(matrix, read_matrix(text, file, kHops));
+      drop_detours(matrix, read_matrix(text, file, kHops, false));
+    remark_on_lines_beside(matrix, text);
     out = node_text(matrix, file, facts);
   } else if (has("GPU0") && (has("NV") || has("SYS") || has("PIX") || has("PHB"))) {
-    out = node_text(read_matrix(text, file, ""), file, facts);
+    Matrix matrix = read_matrix(text, file, "");
+    remark_on_lines_beside(matrix, text);
+    out = node_text(matrix, file, facts);
   } else if (has("\"S-") && has("Switch")) {
     out = fabric_text(read_ibnetdiscover(text, file), file, facts);
   } else if (has("<system") && has("<gpu")) {
@@ -335,7 +491,11 @@ std::string import_topology(const std::string& file, const ClusterFacts& facts) 
   } else if ((has("Active/") || has("LinkUp")) && has("==>")) {
     out = fabric_text(read_iblinkinfo(text, file), file, facts);
   } else if (has("topology:") && (has("switches:") || has("blocks:"))) {
-    out = fabric_text(read_slurm_topology(slurm_lines(scenarios::parse_yaml(text, file)), file, facts), file, facts);
+    std::vector<std::string> remarks;
+    const SlurmYaml read(scenarios::parse_yaml(text, file), remarks);
+    Wires wires = read_slurm_topology(read.lines(), file, facts);
+    wires.remarks.insert(wires.remarks.begin(), remarks.begin(), remarks.end());
+    out = fabric_text(std::move(wires), file, facts);
   } else if (has("SwitchName=") || has("switchname=") || has("BlockName=")) {
     out = fabric_text(read_slurm_topology(text, file, facts), file, facts);
   } else if (has(",")) {

@@ -161,6 +161,10 @@ void take_work(Sections& config, Draft& draft) {
   if (const Settings* parts = config.find("compile.components"); parts != nullptr && parts->is_sequence()) {
     compiled = compiled && std::any_of(parts->items().begin(), parts->items().end(),
                                        [](const Settings& each) { return each.is_scalar() && each.text() == "model"; });
+    for (const Settings& part : parts->items()) {
+      if (part.is_scalar() && part.text() != "model")
+        draft.ignored(fmt::format("compile.components: {}, compile.enable", part.text()), "that part runs as it does");
+    }
   }
   const std::string software = compiled ? "torchtitan-2025.06" : "torchtitan-2025.08-eager";
   draft.set("software", software);

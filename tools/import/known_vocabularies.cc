@@ -22,6 +22,28 @@ std::optional<std::pair<std::string, std::int64_t>> vocabulary_of(const std::str
   static const Sizes kTypes{{"Llama2Tokenizer", 32000},
                             {"Llama3Tokenizer", 128256},
                             {"TikTokenizer", 128256},
+                            // Pai-Megatron-Patch's (megatron_patch/tokenizer/__init__.py), without --extra-vocab-size
+                            {"LLamaTokenizer", 32000},
+                            {"LLama2Tokenizer", 32000},
+                            {"LLama3Tokenizer", 128000},
+                            {"MistralTokenizer", 32000},
+                            {"MixtralTokenizer", 32000},
+                            {"VicunaTokenizerFromHF", 32000},
+                            {"YiTokenizer", 64000},
+                            {"FalconTokenizer", 65024},
+                            {"BaichuanTokenizer", 64000},
+                            {"BloomTokenizerFromHF", 250880},
+                            {"BloomTokenizerFromCustom", 134298},
+                            {"ChatGLMTokenizerFromHF", 130528},
+                            {"GLM10BZHTokenizerFromHF", 50048},
+                            {"IcetkGLM130BTokenizer", 150528},
+                            {"StarcoderTokenizerFromHF", 49152},
+                            {"QwenTokenizer", 151851},
+                            {"QwenVLTokenizer", 151851},
+                            {"Qwen2Tokenizer", 151643},
+                            {"Qwen3Tokenizer", 151643},
+                            {"Qwen2VLTokenizer", 151643},
+                            {"DeepSeekV2Tokenizer", 100000},  // and 2400 more are DeepSeek-V2's 102400
                             {"BertWordPieceLowerCase", 30522},
                             {"BertWordPieceCase", 28996}};
   std::transform(files.begin(), files.end(), files.begin(), [](unsigned char c) { return std::tolower(c); });

@@ -138,6 +138,11 @@ LaunchLine launch_of(const ShellWay& way, const sim::Place& whole) {
     return flags_of(a.first) < flags_of(b.first);
   });
   take_words(chosen->first, line);
+  for (const ShellField& word : chosen->first) {
+    const std::string name = word.text.substr(word.text.rfind('/') + 1);
+    if (name == "deepspeed" || name == "torchrun") line.launcher = name;
+    if (is_option(word.text)) break;
+  }
   for (const auto& [words, place] : others) take_launcher(words, line);
   for (const auto& [words, place] : trainings) {
     const bool same = words.size() == chosen->first.size() &&

@@ -5,11 +5,25 @@
 
 #include <algorithm>
 #include <cctype>
+#include <optional>
 #include <set>
 #include <sstream>
 #include <vector>
 
 namespace orrery::tools {
+
+using sim::UserError;
+
+namespace {
+
+/// A way through the script and what it makes, or why it makes nothing.
+struct Way {
+  const LaunchLine* line = nullptr;
+  std::optional<Draft> draft;
+  std::string outcome;  // the scenario, or the complaint
+};
+
+}  // namespace
 
 const ShellDecision* parting(const LaunchLine& a, const LaunchLine& b) {
   for (const ShellDecision& each : a.decisions) {
@@ -69,6 +83,52 @@ std::string how_to_give(const std::string& text, const std::string& key) {
 bool as_usual(const LaunchLine& line) {
   return std::all_of(line.decisions.begin(), line.decisions.end(),
                      [](const ShellDecision& each) { return !each.usual || *each.usual == each.holds; });
+}
+
+Draft draft_of_ways(const LaunchScript& script, const std::function<Draft(std::size_t way)>& draft_of) {
+  std::vector<Way> ways;
+  std::optional<UserError> complaint;
+  for (std::size_t i = 0; i < script.ways.size(); ++i) {
+    Way way{&script.ways[i], {}, {}};
+    try {
+      way.draft = draft_of(i);
+      way.outcome = way.draft->values();
+    } catch (const UserError& error) {
+      if (!complaint) complaint = error;
+      way.outcome = error.what();
+    }
+    ways.push_back(std::move(way));
+  }
+  const bool alike =
+      std::all_of(ways.begin(), ways.end(), [&](const Way& way) { return way.outcome == ways[0].outcome; });
+  const std::vector<Way> all = ways;
+  std::erase_if(ways, [&](const Way& way) { return !alike && !as_usual(*way.line); });
+  if (ways.empty()) ways = all;
+  for (const Way& way : ways) {
+    if (way.outcome == ways[0].outcome) continue;
+    const ShellDecision* at = parting(*ways[0].line, *way.line);
+    if (at == nullptr) break;
+    throw UserError(at->place, "if",
+                    fmt::format("{} is not decided by the script, and the scenario depends on it ({}), expected {}",
+                                at->condition, difference(ways[0].outcome, way.outcome), how_to_say(*at)));
+  }
+  if (!ways[0].draft) throw *complaint;
+  Draft draft = *std::move(ways[0].draft);
+  if (!alike) {
+    for (const Way& way : all) {
+      const ShellDecision* at = parting(*ways[0].line, *way.line);
+      if (way.outcome == ways[0].outcome || at == nullptr) continue;
+      draft.first(fmt::format("line {}: {}: taken as if what is not assigned were unset; otherwise {}; {} says it",
+                              at->place.line, at->condition, difference(way.outcome, ways[0].outcome),
+                              how_to_say(*at)));
+      break;
+    }
+  }
+  for (const std::string& what : script.remarks) draft.ignored(what);
+  if (!script.unset.empty())
+    draft.assumed("not assigned in the script, taken as unset",
+                  fmt::format("{}; --env NAME=VALUE says it", fmt::join(script.unset, ", ")));
+  return draft;
 }
 
 }  // namespace orrery::tools

@@ -110,6 +110,9 @@ class Interpreter final : PythonExpressions {
   /// `a.b = value`, `a: type = value`, or an expression alone.
   void assignment_or_call(Scope& scope);
 
+  /// A call that stands alone and is not followed may change the recipe that its words name.
+  void remark_on_call(std::size_t begin, const Settings& value, const Scope& scope);
+
   /// To the dotted name that the words up to `sign` are; to nothing where they are something else.
   void assign(std::size_t begin, std::size_t sign, Settings value, Scope& scope);
 
@@ -390,7 +393,8 @@ void Interpreter::assignment_or_call(Scope& scope) {
   if (!is("=") && !changed) {
     if (!typed) {
       at_ = begin;
-      expression(scope);
+      const Settings value = expression(scope);
+      remark_on_call(begin, value, scope);
     }
     skip_line();
     return;
@@ -403,6 +407,26 @@ void Interpreter::assignment_or_call(Scope& scope) {
   skip_line();
   assign(begin, sign, std::move(value), scope);
   at_ = std::max(at_, last);
+}
+
+void Interpreter::remark_on_call(std::size_t begin, const Settings& value, const Scope& scope) {
+  // What starts the job, or prints it, is handed the recipe and leaves it as it is.
+  static const std::set<std::string> kStarts{"pretrain", "finetune", "run",   "train",   "add", "main",
+                                             "print",    "info",     "debug", "warning", "log", "validate"};
+  if (!value.is_mapping()) return;  // followed, or no call
+  std::string path;
+  std::size_t word = begin;
+  for (; word < at_ && (tokens_[word].kind == Kind::name || tokens_[word].is(".")); ++word) path += tokens_[word].text;
+  const std::string name = path.substr(path.rfind('.') + 1);
+  if (word == at_ || !tokens_[word].is("(") || defines(path) || kStarts.contains(name)) return;
+  const bool handed = std::any_of(tokens_.begin() + static_cast<std::ptrdiff_t>(begin),
+                                  tokens_.begin() + static_cast<std::ptrdiff_t>(at_), [&](const PythonToken& each) {
+                                    const auto held = each.kind == Kind::name ? scope.find(each.text) : scope.end();
+                                    return held != scope.end() && is_python_recipe(held->second);
+                                  });
+  const std::string remark =
+      fmt::format("line {}: what {}(...) changes is not in this file", tokens_[begin].place.line, path);
+  if (handed && (remarks_.empty() || remarks_.back() != remark)) remarks_.push_back(remark);
 }
 
 void Interpreter::assign(std::size_t begin, std::size_t sign, Settings value, Scope& scope) {

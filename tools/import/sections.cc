@@ -15,6 +15,7 @@ void Sections::collect(const sim::Settings& node, const std::string& path, std::
 }
 
 void Sections::remark_on_the_rest(Draft& draft, const std::set<std::string>& known, const std::string& why) const {
+  for (const std::string& each : overruled_) draft.ignored(each);
   std::vector<std::string> rest, without_effect, unknown;
   collect(document_, "", rest);
   for (const std::string& path : rest) {

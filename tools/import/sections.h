@@ -21,11 +21,16 @@ class Sections {
     asked_.insert(path);
     return document_.find_path(path);
   }
-  /// The first of these that is there: what other versions called a key.
+  /// The first of these that is there: what other versions called a key. Of others that say otherwise a remark is kept.
   const sim::Settings* any(const std::vector<std::string>& paths) {
     const sim::Settings* found = nullptr;
+    std::string first;
     for (const std::string& path : paths) {
       const sim::Settings* here = find(path);
+      if (here != nullptr && found != nullptr && here->is_scalar() && found->is_scalar() &&
+          here->text() != found->text() && path != first)
+        overruled_.insert(path + " = " + here->text() + ": " + first + " = " + found->text() + " stands instead");
+      if (found == nullptr && here != nullptr) first = path;
       if (found == nullptr) found = here;
     }
     return found;
@@ -42,13 +47,15 @@ class Sections {
     const sim::Settings* value = any(paths);
     return value != nullptr && value->is_scalar() ? value->text() : fallback;
   }
-  /// Keys that nobody asked for, a remark for each section.
+  /// Whether anybody asked for the key.
+  bool asked(const std::string& path) const { return asked_.contains(path); }
+  /// Keys that nobody asked for, a remark for each section; and those that another one overrules.
   void remark_on_the_rest(Draft& draft, const std::set<std::string>& known, const std::string& why) const;
 
  private:
   void collect(const sim::Settings& node, const std::string& path, std::vector<std::string>& rest) const;
   const sim::Settings& document_;
-  std::set<std::string> asked_;
+  std::set<std::string> asked_, overruled_;
 };
 
 }  // namespace orrery::tools

@@ -58,9 +58,10 @@ const ServerFlags& server_flags(const std::string& engine);
 /// "--max_num-seqs" -> "max-num-seqs".
 std::string flag_name(std::string_view word);
 
-/// `arguments`: a file, or the line as one word or as many. `gpus`: of the cluster, at least.
+/// `arguments`: a file, or the line as one word or as many. `gpus`: of the cluster, at least. `script`: of where it
+/// runs.
 Draft import_server(const std::string& engine, const std::vector<std::string>& arguments, std::int64_t gpus,
-                    const std::vector<std::string>& sets);
+                    const std::vector<std::string>& sets, const ShellGiven& script = {});
 /// The launch lines of a served scenario, one for each pool, with what has no flag as comments.
 std::string server_arguments(const std::string& engine, const sim::Settings& document);
 

@@ -260,7 +260,7 @@ ShellExpansion::Parts ShellExpansion::named(const ShellPiece& piece, ShellState&
 }
 
 ShellText ShellExpansion::operated(const ShellPiece& piece, ShellText text, ShellState& state) {
-  const std::string& op = piece.operation;
+  const std::string& op = piece.behind.empty() ? piece.operation : piece.behind;
   const auto argument = [&](std::size_t at) {
     return at < piece.arguments.size() ? joined(piece.arguments[at], state) : ShellText();
   };
@@ -321,6 +321,10 @@ ShellExpansion::Parts ShellExpansion::parts(const ShellPiece& piece, ShellState&
   }
   Parts made = named(piece, state);
   const bool keys = piece.operation == "indirect" || piece.operation == "names";
+  if (piece.operation == "indirect" && !piece.behind.empty()) {
+    for (ShellText& text : made.texts) text = operated(piece, std::move(text), state);
+    return made;
+  }
   if (piece.operation.empty() || keys) return made;
   if (piece.operation == "length") {
     if (!made.several && !is_known(made.texts.at(0))) return {{raw(piece, Known::opaque)}};

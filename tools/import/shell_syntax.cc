@@ -371,8 +371,9 @@ class Parser {
     if (indirect && (take("@") || take("*"))) piece.operation = "names";
     for (const char* each : {":-", ":=", ":?", ":+", "##", "%%", "//", "/#", "/%", "^^", ",,",
                              "-",  "=",  "?",  "+",  "#",  "%",  "/",  "^",  ",",  "@",  ":"}) {
-      if (!piece.operation.empty() || !take(each)) continue;
-      piece.operation = each;
+      const bool follows = piece.operation == "indirect" && piece.behind.empty();
+      if ((!piece.operation.empty() && !follows) || !take(each)) continue;
+      (follows ? piece.behind : piece.operation) = each;
       const bool parts = each[0] == '/' || std::string_view(each) == ":";
       piece.arguments.push_back(argument(parts ? (each[0] == '/' ? "/}" : ":}") : "}", quoted && !parts));
       if (parts && (peek() == '/' || peek() == ':')) {

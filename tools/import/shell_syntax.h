@@ -32,6 +32,7 @@ struct ShellPiece {
   std::string source;                // as the script writes it
   sim::Place place;                  // of its first character
   std::string operation;             // of a variable: "", ":-", ":=", "#", "##", "/", ":", "length", "indirect", ...
+  std::string behind;                // the operation on what an indirect name leads to: ${!NAME:-none}
   std::vector<ShellWord> index;      // of an array, one or none
   std::vector<ShellWord> arguments;  // of the operation; of arithmetic its expression
   std::shared_ptr<ShellList> commands;

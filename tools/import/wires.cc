@@ -15,6 +15,7 @@
 #include <sstream>
 
 #include "sim/error.h"
+#include "tools/import/unread_lines.h"
 
 namespace orrery::tools {
 
@@ -177,6 +178,11 @@ void Wires::join(const std::string& a, const std::string& b, double gbps, std::i
   cable.gbps = std::max(cable.gbps, gbps);
 }
 
+void Wires::nic_of(double gbps) {
+  nic_gbps = std::max(nic_gbps, gbps);
+  nic_rates.insert(gbps);
+}
+
 double gigabits(const std::string& rate, const Place& place) {
   return sim::Settings::scalar(rate, place).as_bandwidth().value() * 8 / 1e9;
 }
@@ -232,6 +238,10 @@ Wires read_ibnetdiscover(const std::string& text, const std::string& file) {
   std::map<std::string, std::int64_t> named;  // switches at the other end of a cable, and the first line that does so
   std::istringstream lines(text);
   std::int64_t number = 0, ports = 0;
+  UnreadLines unread;
+  // Lines of adapters say what those of switches do; the others name machines by numbers alone.
+  static const std::regex kKnown(
+      R"re(^\s*($|#|\[|(vendid|devid|sysimgguid|switchguid|caguid|rtguid)=|Initiated|DR path))re");
   for (std::string line; std::getline(lines, line);) {
     ++number;
     if (line.size() > 4096) throw UserError(at_line(file, number), "", "is longer than a line of ibnetdiscover");
@@ -246,14 +256,19 @@ Wires read_ibnetdiscover(const std::string& text, const std::string& file) {
       if (peer.starts_with("H-")) {
         if (name.find("Aggregation Node") != std::string::npos) continue;  // a switch's own, that reduces
         nics[host_of(name)].emplace(name, current);
-        wires.nic_gbps = std::max(wires.nic_gbps, gbps);
+        wires.nic_of(gbps);
       } else if (peer.starts_with("S-")) {
         ++cables[{current, peer}];
         named.emplace(peer, number);
         wires.join(current, peer, gbps, 0);
+      } else {
+        unread.add(number, line);
       }
+    } else if (!std::regex_search(line, kKnown) || (!current.empty() && line.starts_with("["))) {
+      unread.add(number, line);
     }
   }
+  if (!unread.empty()) wires.remarks.push_back(unread.remark());
   if (ports == 0)
     throw UserError({file, 1, 1}, "Switch", "lists no port of a switch, expected the output of ibnetdiscover");
   for (const auto& [name, line] : named) {
@@ -275,7 +290,7 @@ struct SlurmSwitch {
 
 /// The lines of a topology.conf by the names of their switches; those of blocks are listed in `blocks` too.
 std::map<std::string, SlurmSwitch> slurm_switches(const std::string& text, const std::string& file,
-                                                  std::vector<std::string>& blocks) {
+                                                  std::vector<std::string>& blocks, UnreadLines& unread) {
   std::map<std::string, SlurmSwitch> switches;
   std::istringstream lines(text);
   std::int64_t number = 0;
@@ -297,8 +312,12 @@ std::map<std::string, SlurmSwitch> slurm_switches(const std::string& text, const
       if (key == "blockname") blocks.push_back(value);
       if (key == "nodes") one.nodes = expand_hosts(value, place);
       if (key == "switches") one.below = expand_hosts(value, place);
+      if (key != "switchname" && key != "blockname" && key != "nodes" && key != "switches") unread.add(number, word);
     }
-    if (name.empty()) continue;
+    if (name.empty()) {
+      if (!one.nodes.empty() || !one.below.empty()) unread.add(number, line);
+      continue;
+    }
     if (name.size() > kLongestName)
       throw UserError(place, "SwitchName",
                       fmt::format("got {} characters, expected at most {}", name.size(), kLongestName));
@@ -314,9 +333,11 @@ std::map<std::string, SlurmSwitch> slurm_switches(const std::string& text, const
 
 Wires read_slurm_topology(const std::string& text, const std::string& file, const ClusterFacts& facts) {
   std::vector<std::string> blocks;
-  std::map<std::string, SlurmSwitch> switches = slurm_switches(text, file, blocks);
+  UnreadLines unread;
+  std::map<std::string, SlurmSwitch> switches = slurm_switches(text, file, blocks, unread);
   if (switches.empty()) throw UserError({file, 1, 1}, "SwitchName", "is not there, expected a topology.conf of Slurm");
   Wires wires;
+  if (!unread.empty()) wires.remarks.push_back(unread.remark());
   if (blocks.size() > 1) {
     constexpr const char* kAbove = "between blocks";
     switches.emplace(kAbove, SlurmSwitch{{}, blocks, {file, 1, 1}});
@@ -382,16 +403,38 @@ Wires read_iblinkinfo(const std::string& text, const std::string& file) {
   }
   std::istringstream lines(text);
   std::string current;
+  UnreadLines unread;
+  std::int64_t number = 0, down = 0;
+  bool adapter = false;
   for (std::string line; std::getline(lines, line);) {
-    if (line.size() > kLongestLine) continue;
+    ++number;
+    if (line.size() > kLongestLine) {
+      unread.add(number, line);
+      continue;
+    }
     if (!line.empty() && line.back() == '\r') line.pop_back();
     if (line.starts_with("Switch:")) {
       current = switch_of(line);
+      adapter = false;
       continue;
     }
-    if (line.starts_with("CA:")) current.clear();
+    if (line.starts_with("CA:")) {  // whose ports stand among those of switches
+      current.clear();
+      adapter = true;
+      continue;
+    }
+    const bool port = line.find("==(") != std::string::npos;
+    if (line.find_first_not_of(" \t") == std::string::npos || (port && adapter)) continue;
     std::smatch match;
-    if (current.empty() || line.size() > 512 || !std::regex_search(line, match, kPort)) continue;
+    const bool up = line.size() <= 512 && line.find("Down/") == std::string::npos &&
+                    line.find("LinkDown") == std::string::npos && std::regex_search(line, match, kPort);
+    if (current.empty() || !up) {
+      if (port && !current.empty())
+        ++down;
+      else
+        unread.add(number, line);
+      continue;
+    }
     const double lane = std::stod(match[2]);
     double gbps = 0;
     for (const auto& [wire, data] : kData) {
@@ -403,9 +446,11 @@ Wires read_iblinkinfo(const std::string& text, const std::string& file) {
       wires.join(current, peer, gbps, 0);
     } else if (peer.find("Aggregation Node") == std::string::npos) {
       nics[host_of(peer)].emplace(peer + " " + match[4].str(), current);
-      wires.nic_gbps = std::max(wires.nic_gbps, gbps);
+      wires.nic_of(gbps);
     }
   }
+  if (down > 0) wires.remarks.push_back(fmt::format("{} ports that are down, or lead to nothing, are left out", down));
+  if (!unread.empty()) wires.remarks.push_back(unread.remark());
   if (nics.empty())
     throw UserError({file, 1, 1}, "Switch", "lists no port that leads to a host, expected the output of iblinkinfo");
   lay(nics, cables, wires);
@@ -416,6 +461,7 @@ Wires read_edge_table(const std::string& text, const std::string& file) {
   Wires wires;
   std::istringstream lines(text);
   std::map<std::string, std::size_t> columns;
+  UnreadLines unread;
   std::int64_t number = 0;
   for (std::string line; std::getline(lines, line);) {
     const Place place = at_line(file, ++number);
@@ -433,8 +479,15 @@ Wires read_edge_table(const std::string& text, const std::string& file) {
         if (!columns.contains(wanted))
           throw UserError(place, wanted, "is no column, expected a line a,b,rate,lanes,kind above the links");
       }
+      std::vector<std::string> unknown;
+      for (const std::string& name : fields) {
+        if (name != "a" && name != "b" && name != "rate" && name != "lanes" && name != "kind") unknown.push_back(name);
+      }
+      if (!unknown.empty())
+        wires.remarks.push_back(fmt::format("columns not taken over: {}", fmt::join(unknown, ", ")));
       continue;
     }
+    if (fields.size() > columns.size()) unread.add(number, fields.back() + ", a cell beyond the last column");
     const auto field = [&](const char* name) {
       const auto at = columns.find(name);
       return at == columns.end() || at->second >= fields.size() ? std::string() : fields[at->second];
@@ -449,11 +502,12 @@ Wires read_edge_table(const std::string& text, const std::string& file) {
       throw UserError(place, "lanes", fmt::format("got {}, expected 1 to 1024", field("lanes")));
     if (kind == "nic") {
       for (std::int64_t i = 0; i < lanes; ++i) wires.hosts[a].push_back(b);
-      wires.nic_gbps = std::max(wires.nic_gbps, gbps);
+      wires.nic_of(gbps);
     } else {
       wires.join(a, b, gbps, lanes);
     }
   }
+  if (!unread.empty()) wires.remarks.push_back(unread.remark());
   if (wires.hosts.empty())
     throw UserError({file, 1, 1}, "kind", "says nic nowhere, expected a line for each host's NICs (kind nic)");
   return wires;

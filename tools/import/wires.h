@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -32,8 +33,11 @@ struct Cable {
 struct Wires {
   std::map<std::string, std::vector<std::string>, ByNumbers> hosts;  // to the switch of each NIC, in the NICs' order
   std::map<std::pair<std::string, std::string>, Cable> links;
-  double nic_gbps = 0;
+  double nic_gbps = 0;         // the highest that is named
+  std::set<double> nic_rates;  // all of them
   std::vector<std::string> remarks;
+
+  void nic_of(double gbps);
 
   void join(const std::string& a, const std::string& b, double gbps, std::int64_t lanes = 1);
 };
