@@ -4,6 +4,7 @@
 #include "scenarios/schema.h"
 
 #include <algorithm>
+#include <array>
 
 #include "calibration/kernel.h"
 #include "calibration/keys.h"
@@ -26,6 +27,7 @@ namespace {
 
 using Rows = std::vector<Key>;
 
+constexpr const char* kUnknown = "unknown";
 const std::string kBySoftware = "that of the software";
 
 using workloads::Schedule;
@@ -739,8 +741,14 @@ Rows below(const std::string& prefix, const sim::KeyTable& keys) {
   return rows;
 }
 
-std::vector<Key> all_keys() {
+/// Where the keys begin that lie below a name or a section that few scenarios of a step spell out.
+constexpr std::array<std::string_view, 8> kOthers{"serving",  "traffic",  "workload",       "rl",
+                                                  "campaign", "software", "cluster.device", "cluster.fabric"};
+
+/// `others`: what begins there too.
+std::vector<Key> all_keys(bool others) {
   std::vector<Key> keys;
+  keys.reserve(others ? 2048 : 1024);
   const auto add = [&](Rows rows) { std::move(rows.begin(), rows.end(), std::back_inserter(keys)); };
   add(document_keys());
   add(cluster_keys());
@@ -763,6 +771,7 @@ std::vector<Key> all_keys() {
   add(perturbation_keys());
   add(training_keys());
   add(measured_keys());
+  if (!others) return keys;
   add(serving_keys());
   add(rl_keys());
   add(below("rl.framework", calibration::rl_framework_keys()));
@@ -784,8 +793,23 @@ std::vector<Key> all_keys() {
 
 const sim::KeyTable& schema() {
   // Not taken apart at the program's end, which frees it at once.
-  static const sim::KeyTable& keys = *new sim::KeyTable(all_keys(), "unknown");
+  static const sim::KeyTable& keys = *new sim::KeyTable(all_keys(true), kUnknown);
   return keys;
+}
+
+void check_keys(const sim::Settings& document, std::string_view path) {
+  static const sim::KeyTable& own = *new sim::KeyTable(all_keys(false), kUnknown);
+  const auto is_given = [&](std::string_view other) {
+    const sim::Settings* node = path.empty() ? document.find_path(other) : nullptr;
+    return node != nullptr && !node->is_scalar();
+  };
+  if (std::none_of(kOthers.begin(), kOthers.end(), is_given)) {
+    try {
+      return own.check(document, path);
+    } catch (const sim::UserError&) {  // the whole table knows what else was meant
+    }
+  }
+  schema().check(document, path);
 }
 
 const std::vector<std::string>& known_keys(const std::string& path) { return schema().names_below(path); }
