@@ -10,6 +10,7 @@
 
 #include <yaml-cpp/mark.h>
 
+#include <algorithm>
 #include <string_view>
 
 namespace orrery::scenarios {
