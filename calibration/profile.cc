@@ -4,6 +4,7 @@
 #include "calibration/profile.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "calibration/keys.h"
@@ -92,12 +93,15 @@ void load_power(const Settings& document, std::int64_t processors, PowerModel& p
 void load_gemms(const Settings& section, DeviceProfile::Model& m) {
   // Types without a section of their own run like bf16 at their peak, fp16 in the same kernels, the others assumed;
   // other types with scales like fp8, where it was measured.
+  std::array<const Settings*, kDataTypes> sections{};
   for (std::size_t t = 0; t < kDataTypes; ++t) {
     const auto type = static_cast<DataType>(t);
     const Settings* own = section.find(name_of(type));
     const Settings* like = is_quantised(type) ? section.find("fp8") : nullptr;
     const Settings& from = own != nullptr ? *own : like != nullptr ? *like : section.at("bf16");
-    m.gemm[t] = load_gemm(from, m, type);
+    sections[t] = &from;
+    const auto first = static_cast<std::size_t>(std::find(sections.begin(), sections.end(), &from) - sections.begin());
+    m.gemm[t] = first < t ? with_type(m.gemm[first], m, type) : load_gemm(from, m, type);
     if (own != nullptr || type == DataType::fp16) m.error.gemm[t] = load_uncertainty(from.find("error"));
   }
 }

@@ -65,6 +65,8 @@ struct DeviceProfile::Model {
 /// The numbers of a list that has at least one.
 std::vector<double> numbers_at(const sim::Settings& section, std::string_view key);
 // Readers of the model sections. `device` carries the data sheet; the models copy what they need of it.
+/// The same numbers for products of another type, at its peak.
+GemmModel with_type(GemmModel model, const DeviceProfile::Model& device, DataType type);
 GemmModel load_gemm(const sim::Settings& section, const DeviceProfile::Model& device, DataType type);
 /// Fills in `experts` and its error; `device` has its dense products by then, which stand in where
 /// `section` is null or lacks a type.

@@ -1,5 +1,7 @@
 // The model sections of a profile, from Settings and back to YAML. Bounds are those of profile_keys(), which has been
 // over the document; shapes are checked here.
+#include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "calibration/profile_model.h"
@@ -35,8 +37,9 @@ constexpr double kSteepestFall = 0.9;
 
 void check_slopes(const Surface& s, const Settings& where) {
   const std::size_t nn = s.n.size(), nk = s.k.size();
+  constexpr double kRounded = 1e-3;  // of corrections as profiles write them
   const auto check = [&](double from, double to, double low, double high) {
-    if (from - to > kSteepestFall * std::log(high / low) + 1e-3)
+    if (from - to > kRounded && from - to > kSteepestFall * std::log(high / low) + kRounded)
       where.fail(fmt::format("falls from {:.3f} to {:.3f} between {} and {}: larger shapes would be faster", from, to,
                              low, high));
   };
@@ -194,12 +197,16 @@ ServedExperts load_served(const Settings& s) {
 
 }  // namespace
 
-GemmModel load_gemm(const Settings& s, const DeviceProfile::Model& device, DataType type) {
-  GemmModel g;
+GemmModel with_type(GemmModel g, const DeviceProfile::Model& device, DataType type) {
   g.peak = device.sheet.peak[static_cast<std::size_t>(type)];
+  g.element_bytes = operand_bytes(type);
+  return g;
+}
+
+GemmModel load_gemm(const Settings& s, const DeviceProfile::Model& device, DataType type) {
+  GemmModel g = with_type({}, device, type);
   g.processors = static_cast<double>(device.sheet.processors);
   g.memory_bandwidth = device.sheet.memory_bandwidth;
-  g.element_bytes = operand_bytes(type);
   g.launch = duration_at(s, "launch");
   g.quantisation = s.at("quantisation").as_number();
   g.memory_efficiency = s.at("memory_efficiency").as_number();
@@ -218,6 +225,7 @@ GemmModel load_gemm(const Settings& s, const DeviceProfile::Model& device, DataT
 }
 
 void load_experts(const Settings* section, DeviceProfile::Model& device) {
+  std::array<const Settings*, kDataTypes> sections{};
   for (std::size_t t = 0; t < kDataTypes; ++t) {
     const auto type = static_cast<DataType>(t);
     GroupedModel& g = device.experts.products[t];
@@ -231,9 +239,12 @@ void load_experts(const Settings* section, DeviceProfile::Model& device) {
     g.quantisation = from->at("quantisation").as_number();
     g.memory_efficiency = from->at("memory_efficiency").as_number();
     g.best_rate = from->get_number("best_rate", 1.0);
-    g.tiles = load_tiles(from->at("tiles"));
-    g.surface = load_surface(from->find("surface"), "m", "n", "k");
-    device.experts.around[t] = load_served(from->at("served"));
+    sections[t] = from;
+    const auto first = static_cast<std::size_t>(std::find(sections.begin(), sections.end(), from) - sections.begin());
+    const bool read = first < t;  // for another type
+    g.tiles = read ? device.experts.products[first].tiles : load_tiles(from->at("tiles"));
+    g.surface = read ? device.experts.products[first].surface : load_surface(from->find("surface"), "m", "n", "k");
+    device.experts.around[t] = read ? device.experts.around[first] : load_served(from->at("served"));
     if (own != nullptr || type == DataType::fp16) device.error.grouped[t] = load_uncertainty(from->find("error"));
   }
 }

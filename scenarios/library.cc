@@ -151,7 +151,7 @@ class Documents {
 };
 
 Documents& documents() {
-  static Documents all;
+  static Documents& all = *new Documents;  // not taken apart at the program's end, which frees it at once
   return all;
 }
 
@@ -318,7 +318,7 @@ class PutTogether {
 };
 
 Resolved resolve_from_files(const Shelf& shelf, const Settings& reference, Files& files) {
-  static PutTogether put_together;
+  static PutTogether& put_together = *new PutTogether;  // as documents()
   Resolved resolved;
   if (!reference.is_mapping()) {
     resolved.document = put_together.of(shelf, reference, files);
@@ -362,7 +362,7 @@ calibration::Generation resolve_software(const Settings& reference) {
 }
 
 const calibration::RecipeBook& recipe_book() {
-  static const calibration::RecipeBook book = [] {
+  static const calibration::RecipeBook& book = *[] {
     calibration::RecipeBook all;
     const fs::path folder = fs::path(data_directory()) / shelf_of("recipes").folder;
     const std::vector<std::string> parts = shipped("recipes");
@@ -370,7 +370,7 @@ const calibration::RecipeBook& recipe_book() {
       throw sim::UserError(
           fmt::format("{}: holds no recipes, expected those that ship with the program", folder.string()));
     for (const std::string& part : parts) all.add(read_once((folder / (part + ".yaml")).string()));
-    return all;
+    return new calibration::RecipeBook(std::move(all));
   }();
   return book;
 }

@@ -157,7 +157,8 @@ void assume(Job& job, std::string_view key, std::string_view value, std::string_
 }
 
 calibration::DeviceProfile device_of(const Settings& reference, const Settings& document) {
-  static MadeOnce<calibration::DeviceProfile> known;
+  // Not taken apart at the program's end, which frees it at once.
+  static MadeOnce<calibration::DeviceProfile>& known = *new MadeOnce<calibration::DeviceProfile>;
   if (reference.is_mapping()) return calibration::DeviceProfile::load(document);
   return known.of(document, calibration::DeviceProfile::load);
 }
@@ -177,7 +178,7 @@ void load_software(const Settings& document, Job& job) {
   if (software.document.find("name") == nullptr) {
     software.document.set("name", Settings::scalar("inline", reference->place(), true));
   }
-  static MadeOnce<calibration::Software> known;
+  static MadeOnce<calibration::Software>& known = *new MadeOnce<calibration::Software>;
   const auto load = [](const Settings& generation) { return calibration::Software::load(generation, recipe_book()); };
   job.software = reference->is_mapping() ? load(software.document) : known.of(software.document, load);
   if (const Settings* schedule = software.document.find("schedule"); schedule != nullptr)
@@ -241,7 +242,7 @@ void load_cluster(const Settings& document, Job& job) {
 Scenario load_scenario(const Settings& document) {
   if (!document.is_mapping()) document.expected("a scenario: a mapping of keys");
   refuse_other_document(document);
-  schema().check(document);
+  check_keys(document);
   refuse_serving(document);
   Scenario scenario;
   Job& job = scenario.job;
@@ -289,11 +290,11 @@ const std::vector<std::string>& variant_sections() {
   return kSections;
 }
 
-Scenario load_variant(const Scenario& base, const Settings& document) {
+Scenario load_variant(const Scenario& base, const Settings& document, workloads::SteadyClocks* clocks) {
   Scenario scenario = base;
   Job& job = scenario.job;
   for (const std::string& section : variant_sections()) {  // the others are the base's
-    if (const Settings* value = document.find(section)) schema().check(*value, section);
+    if (const Settings* value = document.find(section)) check_keys(*value, section);
   }
   if (job.model.recommender.any())
     throw UserError(fmt::format("{}: got a recommender, whose layout is tables.placement, expected a model of layers",
@@ -305,7 +306,7 @@ Scenario load_variant(const Scenario& base, const Settings& document) {
   load_options(document, job);
   check_job(document, job);
   place_kinds(document, job);
-  job = workloads::at_steady_clock(std::move(job));
+  job = clocks != nullptr ? clocks->of(std::move(job)) : workloads::at_steady_clock(std::move(job));
   say_situation(job);
   note_what_moves(job);
   return scenario;

@@ -268,7 +268,7 @@ void refuse_recommender_keys(const Settings& document, const Settings& model) {
 
 void load_recommender(const Settings& document, Job& job) {
   const Resolved resolved = resolve(shelf_of("models"), required(document, "model"));
-  schema().check(resolved.document, "model");
+  check_keys(resolved.document, "model");
   const Settings section = whole_model(resolved.document, job);
   workloads::Model& model = job.model;
   const std::string label = text(&section, "label", "");

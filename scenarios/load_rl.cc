@@ -330,7 +330,7 @@ void load_trainer(const Settings& document, const Settings& rl, RlScenario& s) {
 RlScenario load_rl(const Settings& document) {
   if (!document.is_mapping()) document.expected("a scenario: a mapping of keys");
   refuse_other_document(document);
-  schema().check(document);
+  check_keys(document);
   const Settings* section = given(&document, "rl");
   if (section == nullptr || !section->is_mapping())
     document.fail("has no section rl, expected one, as in rl: {prompts: 512, samples_per_prompt: 16, ...}");

@@ -548,7 +548,7 @@ calibration::ServingEngine load_engine(const Settings& reference) {
 ServingScenario load_serving(const Settings& document) {
   if (!document.is_mapping()) document.expected("a scenario: a mapping of keys");
   refuse_other_document(document);
-  schema().check(document);
+  check_keys(document);
   if (given(&document, "serving") == nullptr)
     document.fail("has no section serving, expected one, as in serving: {pools: [{parallelism: {tensor: 4}}]}");
   for (const char* key : {"parallelism", "batch", "recompute", "optimizer", "offload", "overlap", "finetune",

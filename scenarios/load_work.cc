@@ -309,7 +309,7 @@ void load_model(const Settings& document, Job& job) {
   const Settings& reference = required(document, "model");
   const Resolved resolved = resolve(shelf_of("models"), reference);
   const Settings& section = resolved.document;
-  schema().check(section, "model");
+  check_keys(section, "model");
   if (const Settings* kind = given(&section, "kind"); kind != nullptr) kind->as_choice({"gpt", "moe", "dlrm"});
   refuse_recommender_keys(document, section);
   workloads::Model& model = job.model;

@@ -8,9 +8,9 @@
 // collections that close with a comma.
 #include "scenarios/plain_yaml.h"
 
-#include <yaml-cpp/eventhandler.h>
-#include <yaml-cpp/yaml.h>
+#include <yaml-cpp/mark.h>
 
+#include <algorithm>
 #include <string_view>
 
 namespace orrery::scenarios {
@@ -190,7 +190,7 @@ class Words : public Cursor {
 /// Reads collections, and tells of them.
 class PlainReader : public Words {
  public:
-  PlainReader(const std::string& text, YAML::EventHandler& out) : Words(text), out_(out) {}
+  PlainReader(const std::string& text, PlainEvents& out) : Words(text), out_(out) {}
 
   bool document() {
     if (text_.find_first_of("\t\r") != std::string::npos || text_.starts_with("\xef")) return false;
@@ -205,7 +205,7 @@ class PlainReader : public Words {
   }
 
   bool mapping(int indent) {
-    out_.OnMapStart(mark(), "?", 0, YAML::EmitterStyle::Block);
+    out_.on_begin(mark(), false);
     while (!done() && column() == indent) {
       Scalar key;
       if (!block_key(key)) return false;
@@ -213,7 +213,7 @@ class PlainReader : public Words {
       if (!member(indent)) return false;
     }
     if (!done() && column() > indent) return false;
-    out_.OnMapEnd();
+    out_.on_end();
     return true;
   }
 
@@ -227,18 +227,18 @@ class PlainReader : public Words {
     if (!done() && column() == 0 && has_marker()) return false;
     if (!done() && column() > indent) return block(indent);
     if (!done() && column() == indent && is_dash()) return sequence(indent);
-    out_.OnNull(colon, 0);
+    out_.on_scalar(colon, "", false);
     return true;
   }
 
   bool sequence(int indent) {
-    out_.OnSequenceStart(mark(), "?", 0, YAML::EmitterStyle::Block);
+    out_.on_begin(mark(), true);
     while (!done() && column() == indent && is_dash()) {  // behind it may come the next key, as far left
       ++at_;
       if (!item(indent)) return false;
     }
     if (!done() && column() > indent) return false;
-    out_.OnSequenceEnd();
+    out_.on_end();
     return true;
   }
 
@@ -296,15 +296,11 @@ class PlainReader : public Words {
   void send(const Scalar& read) {
     const std::string_view text = read.text;
     const bool null = !read.quoted && (text == "~" || text == "null" || text == "Null" || text == "NULL");
-    if (null)
-      out_.OnNull(read.mark, 0);
-    else
-      out_.OnScalar(read.mark, read.quoted ? "!" : "?", 0, std::string(text));
+    out_.on_scalar(read.mark, null ? std::string_view{} : text, read.quoted);
   }
 
   bool flow_sequence() {
-    return flow(
-        ']', [this] { return flow_value(); }, &YAML::EventHandler::OnSequenceEnd);
+    return flow(']', [this] { return flow_value(); });
   }
   bool flow_mapping() {
     const auto entry = [this] {
@@ -315,15 +311,12 @@ class PlainReader : public Words {
       skip_in_flow();
       return lies_inside() && flow_value();
     };
-    return flow('}', entry, &YAML::EventHandler::OnMapEnd);
+    return flow('}', entry);
   }
 
   template <class Entry>
-  bool flow(char close, const Entry& entry, void (YAML::EventHandler::*end)()) {
-    if (close == ']')
-      out_.OnSequenceStart(mark(), "?", 0, YAML::EmitterStyle::Flow);
-    else
-      out_.OnMapStart(mark(), "?", 0, YAML::EmitterStyle::Flow);
+  bool flow(char close, const Entry& entry) {
+    out_.on_begin(mark(), close == ']');
     ++at_;
     skip_in_flow();
     for (bool first = true; !(first && peek() == close); first = false) {
@@ -337,7 +330,7 @@ class PlainReader : public Words {
     }
     if (!lies_inside()) return false;
     ++at_;
-    (out_.*end)();
+    out_.on_end();
     return true;
   }
 
@@ -350,11 +343,11 @@ class PlainReader : public Words {
     return true;
   }
 
-  YAML::EventHandler& out_;
+  PlainEvents& out_;
 };
 
 }  // namespace
 
-bool read_plain_yaml(const std::string& text, YAML::EventHandler& out) { return PlainReader(text, out).document(); }
+bool read_plain_yaml(const std::string& text, PlainEvents& out) { return PlainReader(text, out).document(); }
 
 }  // namespace orrery::scenarios

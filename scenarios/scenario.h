@@ -8,6 +8,10 @@
 #include "sim/settings.h"
 #include "workloads/step/job.h"
 
+namespace orrery::workloads {
+class SteadyClocks;
+}
+
 namespace orrery::scenarios {
 
 /// What was measured, when the scenario is a record of a measurement.
@@ -67,8 +71,9 @@ Scenario load_scenario(const sim::Settings& document);
 
 /// `base` with the sections of variant_sections() read again from `document`, which may hold nothing else: the readers
 /// and checks of load_scenario without the documents that names stand for and without wiring the cluster, in
-/// microseconds. Its assumptions are those of these sections. Throws UserError.
-Scenario load_variant(const Scenario& base, const sim::Settings& document);
+/// microseconds. Its assumptions are those of these sections. `clocks`: those of other variants of `base`. Throws
+/// UserError.
+Scenario load_variant(const Scenario& base, const sim::Settings& document, workloads::SteadyClocks* clocks = nullptr);
 /// The sections that load_variant reads.
 const std::vector<std::string>& variant_sections();
 

@@ -4,11 +4,13 @@
 #include "scenarios/schema.h"
 
 #include <algorithm>
+#include <array>
 
 #include "calibration/kernel.h"
 #include "calibration/keys.h"
 #include "calibration/rl_framework.h"
 #include "scenarios/schema_finetune.h"
+#include "scenarios/schema_measured.h"
 #include "scenarios/schema_mixture.h"
 #include "scenarios/schema_offload.h"
 #include "scenarios/schema_pattern.h"
@@ -26,6 +28,7 @@ namespace {
 
 using Rows = std::vector<Key>;
 
+constexpr const char* kUnknown = "unknown";
 const std::string kBySoftware = "that of the software";
 
 using workloads::Schedule;
@@ -635,98 +638,6 @@ Rows training_keys() {
   };
 }
 
-Rows measured_keys() {
-  return {
-      {"measured", "mapping", "", "-", {}, "What was measured: makes the scenario a record that can be validated."},
-      {"measured.iteration_s", "number", "s", "-", {}, "One optimizer step, training only.", {"1e-6", "1e7"}},
-      {"measured.iteration_source", "text", "", "-", {}, "Printed in the source, or derived from what."},
-      {"measured.iteration_wall_s",
-       "number",
-       "s",
-       "-",
-       {},
-       "One step by the wall clock, with what lies outside the step timer.",
-       {"1e-6", "1e7"}},
-      {"measured.tokens_per_s",
-       "number",
-       "tokens/s",
-       "-",
-       {},
-       "Throughput of the whole job, training only.",
-       {"1e-3", "1e12"}},
-      {"measured.tokens_per_s_including_eval",
-       "number",
-       "tokens/s",
-       "-",
-       {},
-       "Throughput that also counts evaluation time.",
-       {"1e-3", "1e12"}},
-      {"measured.tokens_per_s_per_gpu", "number", "tokens/s", "-", {}, "Throughput of one GPU.", {"1e-6", "1e9"}},
-      {"measured.samples_per_s",
-       "number",
-       "sequences/s",
-       "-",
-       {},
-       "Throughput of the whole job in sequences.",
-       {"1e-6", "1e9"}},
-      {"measured.samples_per_s_per_gpu",
-       "number",
-       "sequences/s",
-       "-",
-       {},
-       "Throughput of one GPU in sequences.",
-       {"1e-9", "1e9"}},
-      {"measured.tflops_per_gpu",
-       "number",
-       "TFLOP/s",
-       "-",
-       {},
-       "Arithmetic rate of one GPU, of the kind in tflops_kind.",
-       {"1e-6", "1e6"}},
-      {"measured.aggregate_pflops", "number", "PFLOP/s", "-", {}, "Arithmetic rate of the whole job.", {"1e-9", "1e9"}},
-      {"measured.tflops_kind",
-       "text",
-       "",
-       "-",
-       {},
-       "What tflops_per_gpu counts: model, or hardware including recompute."},
-      {"measured.mfu_pct", "number", "%", "-", {}, "Model FLOPs utilization.", {"1e-6", "200"}},
-      {"measured.hfu_pct", "number", "%", "-", {}, "Hardware FLOPs utilization.", {"1e-6", "200"}},
-      {"measured.memory_gb", "number", "GB", "-", {}, "Peak memory of one GPU.", {"1e-6", "1e5"}},
-      {"measured.memory_kind",
-       "choice",
-       "",
-       "device",
-       {"allocated", "reserved", "device"},
-       "What memory_gb counts: PyTorch's peak allocated or reserved memory, or all that is taken on the device "
-       "(nvidia-smi)."},
-      {"measured.memory_rank",
-       "choice",
-       "",
-       "fullest",
-       {"fullest", "first", "last"},
-       "Whose memory memory_gb is: of the fullest GPU, or of the first or the last, that is of that stage of the "
-       "pipeline."},
-      {"measured.model_state_gb",
-       "number",
-       "GB",
-       "-",
-       {},
-       "Memory of weights, gradients and optimizer on one GPU: what is allocated between steps.",
-       {"1e-6", "1e6"}},
-      {"measured.evaluation_s", "number", "s", "-", {}, "One evaluation.", {"1e-6", "1e7"}},
-      {"measured.power_w", "number", "W", "-", {}, "Mean power of one GPU.", {"1e-3", "1e12"}},
-      {"measured.energy_j", "number", "J", "-", {}, "Energy of one step of the whole job.", {"1e-6", "1e18"}},
-      {"measured.oom", "boolean", "", "-", {}, "Whether the run went out of memory."},
-      {"measured.failed",
-       "choice",
-       "",
-       "-",
-       {"crashed_or_oom"},
-       "That the run did not finish, where the source does not say whether for want of memory."},
-  };
-}
-
 /// The rows of another room's document, below `prefix`.
 Rows below(const std::string& prefix, const sim::KeyTable& keys) {
   Rows rows;
@@ -739,8 +650,14 @@ Rows below(const std::string& prefix, const sim::KeyTable& keys) {
   return rows;
 }
 
-std::vector<Key> all_keys() {
+/// Where the keys begin that lie below a name or a section that few scenarios of a step spell out.
+constexpr std::array<std::string_view, 8> kOthers{"serving",  "traffic",  "workload",       "rl",
+                                                  "campaign", "software", "cluster.device", "cluster.fabric"};
+
+/// `others`: what begins there too.
+std::vector<Key> all_keys(bool others) {
   std::vector<Key> keys;
+  keys.reserve(others ? 2048 : 1024);
   const auto add = [&](Rows rows) { std::move(rows.begin(), rows.end(), std::back_inserter(keys)); };
   add(document_keys());
   add(cluster_keys());
@@ -763,6 +680,7 @@ std::vector<Key> all_keys() {
   add(perturbation_keys());
   add(training_keys());
   add(measured_keys());
+  if (!others) return keys;
   add(serving_keys());
   add(rl_keys());
   add(below("rl.framework", calibration::rl_framework_keys()));
@@ -784,8 +702,23 @@ std::vector<Key> all_keys() {
 
 const sim::KeyTable& schema() {
   // Not taken apart at the program's end, which frees it at once.
-  static const sim::KeyTable& keys = *new sim::KeyTable(all_keys(), "unknown");
+  static const sim::KeyTable& keys = *new sim::KeyTable(all_keys(true), kUnknown);
   return keys;
+}
+
+void check_keys(const sim::Settings& document, std::string_view path) {
+  static const sim::KeyTable& own = *new sim::KeyTable(all_keys(false), kUnknown);
+  const auto is_given = [&](std::string_view other) {
+    const sim::Settings* node = path.empty() ? document.find_path(other) : nullptr;
+    return node != nullptr && !node->is_scalar();
+  };
+  if (std::none_of(kOthers.begin(), kOthers.end(), is_given)) {
+    try {
+      return own.check(document, path);
+    } catch (const sim::UserError&) {  // the whole table knows what else was meant
+    }
+  }
+  schema().check(document, path);
 }
 
 const std::vector<std::string>& known_keys(const std::string& path) { return schema().names_below(path); }

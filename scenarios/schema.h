@@ -13,6 +13,9 @@ using sim::Key;
 
 /// The language, and below the names that stand for other documents the keys of those. "unknown" counts as left out.
 const sim::KeyTable& schema();
+/// schema().check(document, path), by a table of half the size where the document says nothing of what is served,
+/// trained by reinforcement or lost to failures, and names device, fabric and software.
+void check_keys(const sim::Settings& document, std::string_view path = {});
 /// The names of the members that may lie below `path`: "" for the document, "perturb.slow_gpus[]" for an item of a
 /// list.
 const std::vector<std::string>& known_keys(const std::string& path);

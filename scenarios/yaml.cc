@@ -97,7 +97,7 @@ class TooMuch : public UserError {
 };
 
 /// Builds the tree from the parser's events.
-class Builder : public YAML::EventHandler {
+class Builder : public YAML::EventHandler, public PlainEvents {
  public:
   Builder(std::string file, bool one_place) : file_(std::move(file)), one_place_(one_place) {}
 
@@ -105,25 +105,57 @@ class Builder : public YAML::EventHandler {
 
   void OnDocumentStart(const YAML::Mark&) override {}
   void OnDocumentEnd() override {}
-  void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override { scalar(mark, "?", anchor, "", false); }
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override { OnScalar(mark, "?", anchor, ""); }
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override {
     fail(mark,
          "got an alias (*), which the language leaves out; repeat the value or give a file a name and inherit it");
   }
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                 const std::string& value) override {
-    scalar(mark, tag, anchor, value, tag == "!");
+    check(mark, tag, anchor);
+    // What escapes make of text is seen here alone.
+    if (!sim::is_printable(value)) fail(mark, "got text with a control character, expected printable text");
+    on_scalar(mark, value, tag == "!");
   }
   void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                        YAML::EmitterStyle::value) override {
-    open(mark, tag, anchor, true);
+    check(mark, tag, anchor);
+    on_begin(mark, true);
   }
-  void OnSequenceEnd() override { close(); }
+  void OnSequenceEnd() override { on_end(); }
   void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                   YAML::EmitterStyle::value) override {
-    open(mark, tag, anchor, false);
+    check(mark, tag, anchor);
+    on_begin(mark, false);
   }
-  void OnMapEnd() override { close(); }
+  void OnMapEnd() override { on_end(); }
+
+  void on_scalar(const YAML::Mark& mark, std::string_view value, bool quoted) override {
+    count(mark);
+    if (!stack_.empty() && stack_.back().node.is_mapping() && !stack_.back().has_key)
+      take_key(mark, std::string(value));
+    else
+      deliver(Settings::scalar(std::string(value), member_place(mark), quoted));
+  }
+  void on_begin(const YAML::Mark& mark, bool sequence) override {
+    count(mark);
+    if (!stack_.empty() && stack_.back().node.is_mapping() && !stack_.back().has_key) {
+      fail(mark, "got a list or mapping as a key, or one that is never closed, expected a word");
+    }
+    if (stack_.size() >= kDeepest) fail(mark, fmt::format("nested deeper than {} levels", kDeepest));
+    Frame frame;
+    frame.node = sequence ? Settings::sequence(member_place(mark), next_path())
+                          : Settings::mapping(member_place(mark), next_path());
+    if (!stack_.empty()) {
+      frame.path_length = stack_.back().path_length + (stack_.back().has_key ? stack_.back().key.size() + 1 : 8);
+    }
+    stack_.push_back(std::move(frame));
+  }
+  void on_end() override {
+    Settings done = std::move(stack_.back().node);
+    stack_.pop_back();
+    deliver(std::move(done));
+  }
 
  private:
   struct Frame {
@@ -145,34 +177,6 @@ class Builder : public YAML::EventHandler {
 
   std::string key_in_hand() const { return stack_.empty() || !stack_.back().has_key ? "" : stack_.back().key; }
 
-  void scalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, const std::string& value,
-              bool quoted) {
-    check(mark, tag, anchor);
-    if (!sim::is_printable(value)) {
-      fail(mark, "got text with a control character, expected printable text");
-    }
-    if (!stack_.empty() && stack_.back().node.is_mapping() && !stack_.back().has_key) {
-      take_key(mark, value);
-      return;
-    }
-    deliver(Settings::scalar(value, member_place(mark), quoted));
-  }
-
-  void open(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, bool sequence) {
-    check(mark, tag, anchor);
-    if (!stack_.empty() && stack_.back().node.is_mapping() && !stack_.back().has_key) {
-      fail(mark, "got a list or mapping as a key, or one that is never closed, expected a word");
-    }
-    if (stack_.size() >= kDeepest) fail(mark, fmt::format("nested deeper than {} levels", kDeepest));
-    Frame frame;
-    frame.node = sequence ? Settings::sequence(member_place(mark), next_path())
-                          : Settings::mapping(member_place(mark), next_path());
-    if (!stack_.empty()) {
-      frame.path_length = stack_.back().path_length + (stack_.back().has_key ? stack_.back().key.size() + 1 : 8);
-    }
-    stack_.push_back(std::move(frame));
-  }
-
   /// Where the value that begins now will be held.
   std::string next_path() const {
     if (stack_.empty()) return "";
@@ -180,13 +184,7 @@ class Builder : public YAML::EventHandler {
     return top.node.is_sequence() ? top.node.path_of(top.node.items().size()) : top.node.path_of(top.key);
   }
 
-  void close() {
-    Settings done = std::move(stack_.back().node);
-    stack_.pop_back();
-    deliver(std::move(done));
-  }
-
-  /// What holds for every node: no anchor, no tag, room for one more.
+  /// What the language leaves out of any node.
   void check(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor) {
     if (anchor != 0) {
       fail(mark,
@@ -194,6 +192,10 @@ class Builder : public YAML::EventHandler {
     }
     if (!tag.empty() && tag != "?" && tag != "!")
       fail(mark, fmt::format("got the tag {}, which the language leaves out", tag));
+  }
+
+  /// Whether there is room for one more node.
+  void count(const YAML::Mark& mark) {
     if (++nodes_ > kMostNodes)
       throw TooMuch(place(mark), key_in_hand(), fmt::format("more than {} values", kMostNodes));
     if (stack_.empty()) return;
@@ -294,7 +296,7 @@ Settings parse(const std::string& text, const std::string& file_name, bool one_p
 Settings parse_yaml(const std::string& text, const std::string& file_name) { return parse(text, file_name, false); }
 
 std::optional<Settings> parse_plain_yaml(const std::string& text, const std::string& file_name) {
-  return parse_plain(text, file_name, false);
+  return sim::is_printable(text) ? parse_plain(text, file_name, false) : std::nullopt;
 }
 
 Settings parse_whole_yaml(const std::string& text, const std::string& file_name) {

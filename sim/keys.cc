@@ -2,8 +2,7 @@
 #include "sim/keys.h"
 
 #include <algorithm>
-#include <map>
-#include <tuple>
+#include <unordered_map>
 #include <utility>
 
 #include "sim/long_time.h"
@@ -62,16 +61,27 @@ KeyTable::Rule KeyTable::rule_of(const Key& key) {
 
 /// Hundreds of rows have the same few bounds, each of which is read once.
 void KeyTable::read_bounds() {
-  std::map<std::tuple<Form, std::string_view, std::string_view>, double> known;  // by form, unit and text
+  struct Known {
+    Form form;
+    std::string_view unit;
+    double value;
+  };
+  std::unordered_multimap<std::string_view, Known> known;  // by text
   for (std::size_t i = 0; i < rows_.size(); ++i) {
     const Key& key = rows_[i];
     Rule& rule = rules_[i];
     const Form form = rule.form == Form::other ? Form::number : rule.form;
     const auto bound = [&](std::string_view text, double& into) {
       if (text.empty()) return;
-      const auto [at, added] = known.try_emplace({form, key.unit, text}, 0);
-      if (added) at->second = number_of(Settings::scalar(std::string(text), Place{key.path, 0, 0}), form, key.unit);
-      into = at->second;
+      const auto [begin, end] = known.equal_range(text);
+      const auto at = std::find_if(
+          begin, end, [&](const auto& one) { return one.second.form == form && one.second.unit == key.unit; });
+      if (at != end) {
+        into = at->second.value;
+        return;
+      }
+      into = number_of(Settings::scalar(std::string(text), Place{key.path, 0, 0}), form, key.unit);
+      known.emplace(text, Known{form, key.unit, into});
     };
     bound(key.bounds.low, rule.low);
     bound(key.bounds.high, rule.high);

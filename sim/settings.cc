@@ -11,6 +11,8 @@
 #include <optional>
 #include <span>
 
+#include "sim/plain_number.h"
+
 namespace orrery::sim {
 
 namespace {
@@ -36,6 +38,7 @@ std::optional<std::pair<double, std::string_view>> leading_number(std::string_vi
 }
 
 std::optional<double> whole_number_text(std::string_view text) {
+  if (const std::optional<double> plain = plain_number(text)) return plain;
   const auto parsed = leading_number(text);
   if (!parsed || !parsed->second.empty()) return std::nullopt;
   return parsed->first;
@@ -137,6 +140,19 @@ double read_quantity(const Settings& value, const char* expected, FactorOf facto
   return product;
 }
 
+std::string path_in(const std::string& list, std::size_t item) {
+  std::array<char, std::numeric_limits<std::size_t>::digits10 + 1> digits{};
+  const auto written = std::to_chars(digits.data(), digits.data() + digits.size(), item);
+  const std::string_view number(digits.data(), static_cast<std::size_t>(written.ptr - digits.data()));
+  std::string path;
+  path.reserve(list.size() + number.size() + 2);
+  path += list;
+  path += '[';
+  path += number;
+  path += ']';
+  return path;
+}
+
 char lower_case(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
 /// Letters that both words have, as often as both have them, case ignored. An edit adds one to what they share at most.
@@ -191,6 +207,7 @@ Settings Settings::scalar(std::string text, Place place, bool quoted) {
 }
 
 struct Settings::Children {
+  std::shared_ptr<const std::string> path;  // of a list that has items
   std::vector<Settings> items;
   std::vector<std::pair<std::string, Settings>> members;
 };
@@ -198,7 +215,7 @@ struct Settings::Children {
 bool Settings::same_as(const Settings& other) const {
   return children_ == other.children_ && kind_ == other.kind_ && quoted_ == other.quoted_ &&
          place_.line == other.place_.line && place_.column == other.place_.column && place_.file == other.place_.file &&
-         path_ == other.path_ && text_ == other.text_;
+         text_ == other.text_ && path() == other.path();
 }
 
 Settings Settings::sequence(Place place, std::string path) {
@@ -240,40 +257,42 @@ Settings::Children& Settings::own_children() {
   return *children_;
 }
 
-// Written by hand: every value of a document has a path.
+std::string Settings::path() const { return list_ == nullptr ? path_ : path_in(*list_, item_); }
+
+// Written by hand: every value of a document but plain items has a path of its own.
 std::string Settings::path_of(std::string_view key) const {
+  const std::string above = path();
   std::string path;
-  path.reserve(path_.size() + 1 + key.size());
-  path += path_;
-  if (!path_.empty() && !key.starts_with('[')) path += '.';
+  path.reserve(above.size() + 1 + key.size());
+  path += above;
+  if (!above.empty() && !key.starts_with('[')) path += '.';
   path += key;
   return path;
 }
 
-std::string Settings::path_of(std::size_t item) const {
-  std::array<char, std::numeric_limits<std::size_t>::digits10 + 1> digits{};
-  const auto written = std::to_chars(digits.data(), digits.data() + digits.size(), item);
-  const std::string_view number(digits.data(), static_cast<std::size_t>(written.ptr - digits.data()));
-  std::string path;
-  path.reserve(path_.size() + number.size() + 2);
-  path += path_;
-  path += '[';
-  path += number;
-  path += ']';
-  return path;
-}
+std::string Settings::path_of(std::size_t item) const { return path_in(path(), item); }
 
 /// Gives this value and all below it their paths. What has its path already has it all the way down.
 void Settings::move_to(std::string path) {
-  if (path_ == path) return;
+  if (list_ == nullptr && path_ == path) return;
+  list_ = nullptr;
   path_ = std::move(path);
   if (children_ == nullptr) return;
   Children& children = own_children();
   for (auto& [key, member] : children.members) member.move_to(path_of(key));
-  for (std::size_t i = 0; i < children.items.size(); ++i) children.items[i].move_to(path_of(i));
+  if (kind_ == Kind::sequence) children.path = std::make_shared<const std::string>(path_);
+  for (std::size_t i = 0; i < children.items.size(); ++i) children.items[i].move_into(children.path, i);
 }
 
-void Settings::fail(const std::string& message) const { throw UserError(place_, path_, message); }
+/// The same of an item. Tables of numbers have thousands, whose paths nobody asks for.
+void Settings::move_into(const std::shared_ptr<const std::string>& list, std::size_t item) {
+  if (children_ != nullptr) return move_to(path_in(*list, item));
+  path_.clear();
+  list_ = list;
+  item_ = static_cast<std::uint32_t>(item);
+}
+
+void Settings::fail(const std::string& message) const { throw UserError(place_, path(), message); }
 
 void Settings::expected(const std::string& what) const {
   fail(fmt::format("got {}, expected {}", describe(*this), what));
@@ -301,21 +320,23 @@ const Settings* Settings::find_path(std::string_view dotted) const {
 const Settings& Settings::at(std::string_view key) const {
   const Settings* member = find(key);
   if (member == nullptr) {
-    const std::string path = path_.empty() ? std::string(key) : fmt::format("{}.{}", path_, key);
+    const std::string above = path();
+    const std::string path = above.empty() ? std::string(key) : fmt::format("{}.{}", above, key);
     throw UserError(place_, path, "is missing; this key is required");
   }
   return *member;
 }
 
 void Settings::append(Settings item) {
-  SIM_CHECK(kind_ == Kind::sequence, "append to a value that is no sequence: {}", path_);
+  SIM_CHECK(kind_ == Kind::sequence, "append to a value that is no sequence: {}", path());
   Children& children = own_children();
-  item.move_to(path_of(children.items.size()));
+  if (children.path == nullptr) children.path = std::make_shared<const std::string>(path());
+  item.move_into(children.path, children.items.size());
   children.items.push_back(std::move(item));
 }
 
 void Settings::set(std::string key, Settings value) {
-  SIM_CHECK(kind_ == Kind::mapping, "set in a value that is no mapping: {}", path_);
+  SIM_CHECK(kind_ == Kind::mapping, "set in a value that is no mapping: {}", path());
   value.move_to(path_of(key));
   Children& children = own_children();
   for (auto& [name, member] : children.members) {
@@ -348,7 +369,7 @@ void Settings::set_path(std::string_view dotted, Settings value) {
     }
     if (node->kind_ != Kind::mapping) {
       throw UserError(value.place_, std::string(dotted),
-                      fmt::format("expected {} to be a mapping, but it is {}", node->path_, describe(*node)));
+                      fmt::format("expected {} to be a mapping, but it is {}", node->path(), describe(*node)));
     }
     if (dot == std::string_view::npos) {
       node->set(name, std::move(value));

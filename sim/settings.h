@@ -35,7 +35,7 @@ class Settings {
   bool is_mapping() const { return kind_ == Kind::mapping; }
   const Place& place() const { return place_; }
   /// The dotted path from the root of its document, as in "parallelism.tensor".
-  const std::string& path() const { return path_; }
+  std::string path() const;
 
   const std::string& text() const { return text_; }
   const std::vector<Settings>& items() const;
@@ -103,11 +103,14 @@ class Settings {
 
   Children& own_children();
   void move_to(std::string path);
+  void move_into(const std::shared_ptr<const std::string>& list, std::size_t item);
 
   Kind kind_ = Kind::null;
   bool quoted_ = false;
+  std::uint32_t item_ = 0;  // of list_
   Place place_;
   std::string path_;
+  std::shared_ptr<const std::string> list_;  // the path of the list that a plain item lies in, in place of path_
   std::string text_;
   std::shared_ptr<Children> children_;  // of a sequence or a mapping; null: none; shared by copies
 };

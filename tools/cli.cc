@@ -193,10 +193,21 @@ std::vector<std::string> words_of(int argc, const char* const* argv) {
   return words;
 }
 
+/// The command that the line names, where no other word of it could be taken for a command; else none.
+std::string_view lone_command(int argc, const char* const* argv) {
+  const auto is_command = [](std::string_view word) {
+    return std::any_of(commands().begin(), commands().end(), [&](const Command& command) {
+      return command.name == word || (!word.empty() && command.earlier_name == word);
+    });
+  };
+  if (argc < 2 || !is_command(argv[1]) || std::any_of(argv + 2, argv + argc, is_command)) return {};
+  return argv[1];
+}
+
 int parse_and_run(int argc, const char* const* argv) {
   CLI::App app;
   Action chosen;
-  declare_program(app, chosen);
+  declare_program(app, chosen, lone_command(argc, argv));
   refuse_unknown_command(argc, argv);
   if (argc < 2)
     throw sim::UserError(
@@ -220,13 +231,14 @@ int parse_and_run(int argc, const char* const* argv) {
 
 }  // namespace
 
-void declare_program(CLI::App& app, Action& chosen) {
+void declare_program(CLI::App& app, Action& chosen, std::string_view only) {
   app.description("orrery: discrete-event simulator of large language model training on GPU clusters");
   app.name("orrery");
   app.set_help_flag("-h,--help", "print what the command does and its options, and exit");
   app.set_version_flag("--version", "orrery " ORRERY_VERSION, "print the version and exit");
   app.require_subcommand(1);
   for (const Command& command : commands()) {
+    if (!only.empty() && command.name != only && command.earlier_name != only) continue;
     CLI::App* sub = app.add_subcommand(std::string(command.name), std::string(command.summary));
     if (!command.earlier_name.empty()) sub->alias(std::string(command.earlier_name));
     Action action = command.declare(CommandOptions(*sub));

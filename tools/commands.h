@@ -65,8 +65,9 @@ Action declare_man(CommandOptions app);
 /// All commands, in the order in which help lists them.
 const std::vector<Command>& commands();
 
-/// The whole command line on `app`: its options and every command; parsing sets `chosen` to what the named one does.
-void declare_program(CLI::App& app, Action& chosen);
+/// The whole command line on `app`: its options and every command, or `only` the one of that name; parsing sets
+/// `chosen` to what the named one does.
+void declare_program(CLI::App& app, Action& chosen, std::string_view only = {});
 
 /// Parses the arguments, runs one command and turns every exception into an exit status and one line on stderr.
 int run_command_line(int argc, const char* const* argv);

@@ -23,6 +23,8 @@ trillion() {  # replicas of 256 GPUs, further settings: the trillion-parameter m
 }
 
 row folded-eos run eos-gpt3-175b
+row gpt3-6.7b-h100 run gpt3-6.7b-h100
+row search-70b-512-gpus search --model llama3.1-70b --device h100 --gpus 512 --tokens 2e12 --price 2.5
 trillion 4
 trillion 40
 trillion 400

@@ -5,6 +5,7 @@
 #include "tests/catch.h"
 #include "tests/scenarios/expect.h"
 #include "workloads/schedules/catalogue.h"
+#include "workloads/step/steady_clock.h"
 #include "workloads/step/step.h"
 
 using namespace orrery::scenarios;
@@ -297,11 +298,14 @@ TEST_CASE("a variant is what loading the whole document gives, and is refused al
       {"parallelism={tensor: 2, pipeline: 4, virtual_pipeline: 3, sequence_parallel: true, sharding: gradients}"},
       {"recompute=full", "attention=unfused", "precision=fp16", "optimizer=lamb", "overlap=true"},
       {"batch={global: 512, micro: 1}"}};
+  workloads::SteadyClocks clocks;
   for (const std::vector<std::string>& sets : changes) {
     Settings document = parse_yaml(small_scenario(), "t.yaml");
     for (const std::string& set : sets) apply_set(document, set);
     const Job whole = load_scenario(document).job, variant = load_variant(base, document).job;
     INFO(sets.size() << " " << (sets.empty() ? "" : sets[0]));
+    for (int again = 0; again < 2; ++again)
+      CHECK(load_variant(base, document, &clocks).job.machine.device == whole.machine.device);
     CHECK(orrery::sim::to_seconds(workloads::simulate_step(variant).iteration) ==
           orrery::sim::to_seconds(workloads::simulate_step(whole).iteration));
     CHECK(workloads::simulate_step(variant).memory.peak_bytes == workloads::simulate_step(whole).memory.peak_bytes);

@@ -116,6 +116,19 @@ TEST_CASE("every row is well formed and no path is listed twice") {
   }
 }
 
+TEST_CASE("a document is checked alike by the smaller table") {
+  const orrery::sim::Place place{"t.yaml", 1, 1};
+  for (const Key& key : schema()) {
+    if (key.path.find_first_of("[*") != std::string::npos) continue;
+    for (const char* below : {"", ".nobody"}) {
+      Settings document = Settings::mapping(place);
+      document.set_path(key.path + below, Settings::scalar("-1e30", place));
+      INFO(key.path << below);
+      CHECK(user_error([&] { check_keys(document); }) == user_error([&] { schema().check(document); }));
+    }
+  }
+}
+
 TEST_CASE("known keys are the members one level below") {
   CHECK(known_keys("batch") == std::vector<std::string>{"global", "micro", "document_tokens"});
   CHECK(known_keys("perturb.slow_nics[]") == std::vector<std::string>{"node", "nic", "rate"});

@@ -2,9 +2,12 @@
 #include "sim/settings.h"
 
 #include <algorithm>
+#include <charconv>
+#include <cmath>
 #include <functional>
 #include <random>
 
+#include "sim/plain_number.h"
 #include "tests/catch.h"
 
 using namespace orrery::sim;
@@ -58,6 +61,29 @@ TEST_CASE("integers: whole, in range, nothing else") {
         "s.yaml:3:7: expected an integer of at most 8, got \"9\"");
   CHECK(complaint([] { (void)Settings::sequence(kPlace).as_int(); }) ==
         "s.yaml:3:7: expected an integer, got a list of 0");
+}
+
+TEST_CASE("a plain number is what the library reads, to the last bit") {
+  std::mt19937 random(7);
+  const auto any = [&](unsigned below) { return static_cast<unsigned>(random() % below); };
+  std::size_t plain = 0;
+  for (int i = 0; i < 20000; ++i) {
+    std::string text = any(3) == 0 ? "-" : "";
+    for (unsigned left = any(18); left > 0; --left) text += static_cast<char>('0' + any(10));
+    if (any(2) == 0) text += '.';
+    for (unsigned left = any(12); left > 0; --left) text += any(60) == 0 ? 'e' : static_cast<char>('0' + any(10));
+    const std::optional<double> read = plain_number(text);
+    if (!read) continue;
+    ++plain;
+    double whole = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), whole);
+    INFO(text);
+    CHECK((error == std::errc{} && end == text.data() + text.size()));
+    CHECK((*read == whole && std::signbit(*read) == std::signbit(whole)));
+  }
+  CHECK(plain > 5000);
+  for (const char* other : {"", "-", ".", "1.", ".5", "1e3", "+1", "--1", "1.2.3", "1234567890123456", "0x1", " 1"})
+    CHECK_FALSE(plain_number(other));
 }
 
 TEST_CASE("numbers are finite and in range") {

@@ -9,12 +9,13 @@
 #include <cmath>
 #include <filesystem>
 #include <optional>
-#include <set>
 #include <stdexcept>
 #include <tuple>
+#include <unordered_set>
 
 #include "scenarios/scenario.h"
 #include "sim/error.h"
+#include "sim/plain_number.h"
 #include "sim/text_file.h"
 #include "tools/report/csv.h"
 #include "tools/report/scoreboard.h"
@@ -44,7 +45,7 @@ std::optional<double> log_ratio(const std::string& metric, double measured, doub
 
 std::vector<KnownRow> marked(std::vector<KnownRow> known) {
   const std::vector<std::string> ids = state_unknown();
-  const std::set<std::string> unknown(ids.begin(), ids.end());
+  const std::unordered_set<std::string_view> unknown(ids.begin(), ids.end());
   for (KnownRow& row : known) row.state_unknown = unknown.contains(row.id);
   return known;
 }
@@ -141,21 +142,17 @@ class RowTable {
   }
   /// An empty cell is 0: a row that was not simulated has no figures.
   double number(const RowColumn& column) const {
-    constexpr double kLargest = 1e18;   // of any figure, in its unit
-    constexpr std::size_t kExact = 15;  // digits of a whole number that a double holds
+    constexpr double kLargest = 1e18;  // of any figure, in its unit
     const std::string_view cell = text(column);
-    const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
-    if (cell.size() <= kExact && std::all_of(cell.begin(), cell.end(), is_digit)) {
-      std::int64_t whole = 0;
-      for (const char digit : cell) whole = 10 * whole + (digit - '0');
-      return static_cast<double>(whole);
-    }
+    if (const std::optional<double> plain = sim::plain_number(cell)) return *plain;
     double value = 0;
     const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
     if (error != std::errc{} || end != cell.data() + cell.size() || !(std::abs(value) <= kLargest))
       throw broken(fmt::format("got '{}' for {}", cell, column.name));
     return value;
   }
+  /// More than there are, as lines go.
+  std::size_t most_rows() const { return text_.size() / 256; }
   std::int64_t count(const RowColumn& column) const { return static_cast<std::int64_t>(number(column)); }
   sim::UserError broken(const std::string& what) const {
     return sim::UserError({file_, number_, 0}, "", fmt::format("{}, expected a row of orrery validate --rows", what));
@@ -209,6 +206,7 @@ std::vector<KnownRow> read_known_rows(const std::string& file) {
   const RowColumn metric = table.column("metric"), measured = table.column("measured");
   const RowColumn predicted = table.column("predicted");
   std::vector<KnownRow> known;
+  known.reserve(table.most_rows());
   while (table.next()) {
     Features f;
     if (work.at != std::string::npos) f.work = table.text(work);

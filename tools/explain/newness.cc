@@ -96,11 +96,15 @@ class Seeing {
 }  // namespace
 
 Newness newness_of(const Features& features, const std::vector<KnownRow>& known, const KnownRow* left_out) {
-  Numbers numbers;
-  const Traits asked = numbers.traits("", features);
+  const auto number = [](bool other) { return other ? 1U : 0U; };  // of a trait: 0 is that of what is asked about
+  const Traits asked{0, 0, 0, 0, 0, features.gpus};
+  const std::string_view framework = framework_of(features.software);
   Seeing seeing(asked);
   for (const KnownRow& row : known) {
-    if (&row != left_out) seeing.see(numbers.traits(row.list, row.features));
+    const Features& f = row.features;
+    if (&row != left_out)
+      seeing.see({0, number(framework_of(f.software) != framework), number(f.software != features.software),
+                  number(f.device != features.device), number(f.work != features.work), f.gpus});
   }
   return seeing.newness();
 }

@@ -229,17 +229,20 @@ scenarios::Scenario LayoutSpace::load(const Layout& layout) {
   for (const auto& [key, value] : settings_of(layout)) {
     document.set_path(key, sim::Settings::scalar(value, {"layout", 0, 0}));
   }
-  std::shared_ptr<const scenarios::Scenario> machine;
+  std::shared_ptr<Loaded> machine;
   {
     const std::lock_guard lock(mutex_);
     if (const auto found = machines_.find(layout.gpus); found != machines_.end()) machine = found->second;
   }
-  scenarios::Scenario scenario =
-      machine ? scenarios::load_variant(*machine, document) : scenarios::load_scenario(document);
+  scenarios::Scenario scenario = machine ? scenarios::load_variant(machine->scenario, document, &machine->clocks)
+                                         : scenarios::load_scenario(document);
   scenario.job.evaluation = {};
   if (!machine) {
     const std::lock_guard lock(mutex_);
-    machines_.emplace(layout.gpus, std::make_shared<const scenarios::Scenario>(scenario));
+    if (auto& loaded = machines_[layout.gpus]; !loaded) {
+      loaded = std::make_shared<Loaded>();
+      loaded->scenario = scenario;
+    }
   }
   return scenario;
 }

@@ -13,6 +13,7 @@
 #include "scenarios/scenario.h"
 #include "tools/study/offers.h"
 #include "tools/study/variation.h"
+#include "workloads/step/steady_clock.h"
 #include "workloads/step/step_cache.h"
 
 namespace orrery::tools {
@@ -78,8 +79,13 @@ class LayoutSpace {
   std::int64_t global_ = 1, others_ = 1;  // sequences per step; ranks per layer beside tensor, pipeline and data
   std::vector<Layout> layouts_;
   workloads::StepCache cache_{kMostCached};
+  /// What load_variant needs.
+  struct Loaded {
+    scenarios::Scenario scenario;
+    workloads::SteadyClocks clocks;
+  };
   std::mutex mutex_;
-  std::map<std::int64_t, std::shared_ptr<const scenarios::Scenario>> machines_;  // by GPUs, what load_variant needs
+  std::map<std::int64_t, std::shared_ptr<Loaded>> machines_;  // by GPUs
 };
 
 }  // namespace orrery::tools

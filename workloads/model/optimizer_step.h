@@ -34,6 +34,7 @@ StateBytes state_bytes(OptimizerKind optimizer, const Precision& precision, cons
 /// Matrices of one size on a rank; a share of one counts as that share.
 struct SizedMatrices {
   double rows = 0, columns = 0, number = 0;
+  bool operator==(const SizedMatrices&) const = default;
 };
 
 /// What a rank holds and updates, in elements.
@@ -41,6 +42,7 @@ struct UpdatedWeights {
   double held = 0, updated = 0;
   double matrices = 0;                    // of `updated`, those of linear layers in blocks
   std::vector<SizedMatrices> sizes = {};  // and these, where the optimizer takes matrices
+  bool operator==(const UpdatedWeights&) const = default;
 };
 
 /// Which share of the parameters has its optimizer states with the host, and what else lies there.

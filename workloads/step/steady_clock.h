@@ -1,6 +1,13 @@
 // The clock at which a job's GPUs run, from the power that its mix of kernels draws (calibration/power.h).
 #pragma once
 
+#include <cstdint>
+#include <list>
+#include <map>
+#include <mutex>
+#include <tuple>
+#include <utility>
+
 #include "calibration/power.h"
 #include "workloads/model/passes.h"
 #include "workloads/step/job.h"
@@ -24,5 +31,29 @@ calibration::Duty duty_of(const LayerPasses& passes, const calibration::DevicePr
 /// The optimizer's step, the pipeline's idle time and collectives between nodes are left out: they last longer than a
 /// limiter looks back, or overlap.
 Job at_steady_clock(Job job);
+
+/// The same for many layouts of one job, on one machine at one site, of which those whose ranks compute alike share a
+/// clock: neither stages nor replicas have a part in it. For any number of threads.
+class SteadyClocks {
+ public:
+  Job of(Job job);
+
+ private:
+  struct Key {
+    Split split;
+    Computation computation;
+    Model model;
+    bool operator==(const Key&) const = default;
+  };
+  struct Steady {
+    calibration::DeviceProfile device;
+    PowerTerms power;
+  };
+  /// What tells most keys apart: tensor, context and expert ranks, micro-batch, sequence parallelism, recomputation.
+  using Number = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, bool, calibration::Recompute>;
+
+  std::mutex mutex_;
+  std::map<Number, std::list<std::pair<Key, Steady>>> known_;  // lists: what is found stays where it is
+};
 
 }  // namespace orrery::workloads

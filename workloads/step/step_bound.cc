@@ -69,14 +69,16 @@ bool is_perturbed(const Perturbation& perturbation) {
 }
 
 /// States of routed experts are shared out over ranks of their own.
-double optimizer_time(const ProgramInputs& inputs, const calibration::DeviceProfile& device, const StageLayout& stage) {
-  const DataParallelism& data = inputs.data;
-  const UpdateStyle& style = inputs.update;
+UpdatedWeights weights_of(const ProgramInputs& inputs, const StageLayout& stage) {
   UpdatedWeights weights;
-  add_weights(stage, data, style.optimizer, weights);
+  add_weights(stage, inputs.data, inputs.update.optimizer, weights);
   if (inputs.data_apart && !inputs.data_apart->is_frozen())
-    add_weights(stage, *inputs.data_apart, style.optimizer, weights);
-  if (style.host.in_backward) weights.held = 0;
+    add_weights(stage, *inputs.data_apart, inputs.update.optimizer, weights);
+  if (inputs.update.host.in_backward) weights.held = 0;
+  return weights;
+}
+
+double optimizer_time(const UpdateStyle& style, const calibration::DeviceProfile& device, UpdatedWeights weights) {
   const double updated = weights.updated;
   double ps = 0;
   for (const Kernel& kernel :
@@ -300,7 +302,7 @@ const StepBound::Costs& StepBound::costs_of(const CostsKey& key) {
   return remember(costs_, key, number, [&] {
     const Places& places = places_of(key.places);
     const CollectivePrices prices{key.device, key.software, *places.cluster, places.shapes};
-    const Network network = workloads::network(key.model, key.split, key.computation);
+    const Network& network = network_of({key.split, key.computation, key.model});
     StagePrograms unused;
     TemplateLibrary library(network, prices, key.passes, unused);
     const auto layers = [&](std::initializer_list<PassKind> passes) {
@@ -353,14 +355,23 @@ StepBound::Load StepBound::stage_load(const Schedule& schedule, const PipelineSh
   return load;
 }
 
+const Network& StepBound::network_of(const NetworkKey& key) {
+  const Number number = Number()
+                            .with(key.split.tensor)
+                            .with(key.split.micro_batch)
+                            .with(key.split.sequence_parallel ? 1 : 0)
+                            .with(static_cast<std::int64_t>(key.computation.recompute));
+  return remember(networks_, key, number, [&] { return workloads::network(key.model, key.split, key.computation); });
+}
+
 const LayerSplit& StepBound::split_at(const SplitKey& key) {
   constexpr std::size_t kNeighbours = 8;  // a search goes through what splits alike in a row, but for recomputation
   const auto known = std::find_if(splits_.begin(), splits_.end(), [&](const auto& s) { return s.first == key; });
   if (known != splits_.end()) {
     splits_.splice(splits_.begin(), splits_, known);
   } else {
-    splits_.emplace_front(key, split_network(workloads::network(key.model, key.split, key.computation),
-                                             {key.order, key.stages, key.chunks}, key.sharing, key.stage_layers));
+    splits_.emplace_front(
+        key, split_network(network_of(key.layers), {key.order, key.stages, key.chunks}, key.sharing, key.stage_layers));
     if (splits_.size() > kNeighbours) splits_.pop_back();
   }
   return splits_.front().second;
@@ -381,9 +392,12 @@ sim::Duration StepBound::of(const Job& job) {
   if (is_perturbed(job.perturbation) || job.model.recommender.any()) return {};
   const ProgramInputs inputs = program_inputs_of(job, Workload::training_step);
   const DataParallelism& data = inputs.data;
-  const LayerSplit& split =
-      split_at({split_of(job), computation_of(job), job.model, inputs.map.order(), inputs.map.stages(),
-                inputs.map.chunks(), job.software.defaults.layer_split, job.parallelism.stage_layers});
+  const LayerSplit& split = split_at({{split_of(job), computation_of(job), job.model},
+                                      inputs.map.order(),
+                                      inputs.map.stages(),
+                                      inputs.map.chunks(),
+                                      job.software.defaults.layer_split,
+                                      job.parallelism.stage_layers});
   const PlacesKey where{lie_of(group_layout_of(job)), job.placement, site_of(job)};
   const Places& places = places_of(where);
   const Schedule& schedule = *job.parallelism.schedule;
@@ -399,10 +413,13 @@ sim::Duration StepBound::of(const Job& job) {
   const bool awaits = data.overlaps_parameters && data.replicas > 1;  // gathers, to begin the first pass
   const Costs* known = nullptr;  // of the device of the stage before, mostly the same
   const calibration::DeviceProfile* of_known = nullptr;
+  UpdatedWeights updated;  // of the stage before, likewise
+  double optimizing = 0;
   for (std::int64_t at = 0; at < inputs.map.stages(); ++at) {
     const StageLayout stage{split, inputs.map, at};
     const calibration::DeviceProfile& device = job.machine.device_of(at);
-    if (known == nullptr || &device != of_known) {
+    const bool another = known == nullptr || &device != of_known;
+    if (another) {
       known = &costs_of(
           {split_of(job), computation_of(job), inputs.passes, by_unit, where, job.model, device, job.software});
     }
@@ -423,7 +440,10 @@ sim::Duration StepBound::of(const Job& job) {
     if (apart) host -= at == 0 && first_pass.issue > 0 && !awaits ? first_pass.issue + costs.batch.issue : host;
     const double passes =
         std::max({load.compute + before + moved.within, load.tensor, host, moved.beside}) + moved.reduce;
-    const double optimizing = optimizer_time(inputs, device, stage);
+    if (UpdatedWeights weights = weights_of(inputs, stage); another || !(weights == updated)) {
+      optimizing = optimizer_time(inputs.update, device, weights);
+      updated = std::move(weights);
+    }
     passed = std::max(passed, passes);
     optimizer = std::max(optimizer, optimizing);
     alone = std::max(alone, passes + optimizing + moved.gather);

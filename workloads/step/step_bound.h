@@ -64,11 +64,16 @@ class StepBound {
     bool operator==(const CostsKey&) const = default;
   };
 
-  /// What the layers of a job and their places in its pipeline follow from.
-  struct SplitKey {
+  /// What the layers of a job follow from.
+  struct NetworkKey {
     Split split;
     Computation computation;
     Model model;
+    bool operator==(const NetworkKey&) const = default;
+  };
+  /// And their places in its pipeline.
+  struct SplitKey {
+    NetworkKey layers;
     ChunkOrder order{};  // of the chunk map, with the two numbers that follow
     std::int64_t stages = 1, chunks = 1;
     calibration::LayerSharing sharing{};
@@ -80,6 +85,7 @@ class StepBound {
   static Load stage_load(const Schedule& schedule, const PipelineShape& shape, const StageLayout& stage,
                          const Costs& costs);
   std::shared_ptr<const topology::Cluster> cluster_of(const Site& site);
+  const Network& network_of(const NetworkKey& key);
   const LayerSplit& split_at(const SplitKey& key);
   const Places& places_of(const PlacesKey& key);
   const Costs& costs_of(const CostsKey& key);
@@ -91,6 +97,7 @@ class StepBound {
   Known<Site, std::shared_ptr<const topology::Cluster>> clusters_;
   Known<PlacesKey, Places> places_;
   Known<CostsKey, Costs> costs_;
+  Known<NetworkKey, Network> networks_;
   std::list<std::pair<SplitKey, LayerSplit>> splits_;  // asked for last first
 };
 
