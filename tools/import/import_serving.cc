@@ -48,20 +48,25 @@ struct ServerCommand {
   std::vector<std::pair<std::string, std::string>> ignored;
 };
 
-ServerCommand command_of(const ServerFlags& server, const ShellWay& way) {
+std::vector<Word> words_of(const ShellRun& run) {
+  std::vector<Word> words;
+  for (const ShellField& field : run.words) {
+    if (!field.known || field.text.find('$') != std::string::npos)
+      words.push_back({field.text, field.place, how_to_give(field.text, "")});
+    else
+      words.push_back({field.text, field.place, ""});
+  }
+  return words;
+}
+
+ServerCommand command_of(const ServerFlags& server, const ShellWay& way, const sim::Place& place) {
   ServerCommand command;
   std::vector<std::string> others;
   bool found = false;
   const bool flags_alone =
       way.runs.size() == 1 && !way.runs[0].words.empty() && way.runs[0].words[0].text.starts_with("-");
   for (const ShellRun& run : way.runs) {
-    std::vector<Word> words;
-    for (const ShellField& field : run.words) {
-      if (!field.known || field.text.find('$') != std::string::npos)
-        words.push_back({field.text, field.place, how_to_give(field.text, "")});
-      else
-        words.push_back({field.text, field.place, ""});
-    }
+    std::vector<Word> words = words_of(run);
     const std::optional<std::size_t> flags = flags_alone ? std::optional<std::size_t>(0) : first_flag(server, words);
     if (!flags || found) {
       const std::string what = words.empty() ? "" : words[0].text;
@@ -81,8 +86,7 @@ ServerCommand command_of(const ServerFlags& server, const ShellWay& way) {
     command.words.assign(words.begin() + static_cast<std::ptrdiff_t>(*flags), words.end());
   }
   if (!found)
-    throw sim::UserError(way.runs.empty() ? sim::Place{} : way.runs[0].place, std::string(server.line),
-                         "starts in no command, expected a launch line of it");
+    throw sim::UserError(place, std::string(server.line), "starts in no command, expected a launch line of it");
   if (!others.empty())
     command.ignored.emplace_back(fmt::format("{}", fmt::join(others, ", ")), "other commands, which are not read");
   std::vector<std::string> variables;
@@ -360,11 +364,19 @@ Draft import_server(const std::string& engine, const std::vector<std::string>& a
   }
   const ShellRuns runs = run_shell(text, file, {}, script);
   LaunchScript ways{{}, runs.unset, runs.remarks};
+  // Ways on which the script ends ahead of the server are none of its own, unless all are.
+  std::vector<const ShellWay*> starting;
   for (const ShellWay& way : runs.ways) {
-    ways.ways.push_back({{}, {}, {file, 1, 1}, way.decisions, {}});
+    const bool starts = std::any_of(way.runs.begin(), way.runs.end(), [&](const ShellRun& run) {
+      return !run.words.empty() && (run.words[0].text.starts_with("-") || first_flag(server, words_of(run)));
+    });
+    if (starts) starting.push_back(&way);
   }
+  if (starting.empty()) starting.push_back(&runs.ways.front());
+  for (const ShellWay* way : starting) ways.ways.push_back({{}, {}, {file, 1, 1}, way->decisions, {}});
   return draft_of_ways(ways, [&](std::size_t way) {
-    return ServerDraft(server, line_of(server, command_of(server, runs.ways[way])), file).made(gpus, sets);
+    return ServerDraft(server, line_of(server, command_of(server, *starting[way], {file, 1, 1})), file)
+        .made(gpus, sets);
   });
 }
 
