@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "sim/settings.h"
-#include "workloads/campaign/spec.h"
+#include "workloads/runs/campaign/spec.h"
 
 namespace orrery::scenarios {
 

@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
-#include "calibration/generation.h"
-#include "calibration/recipe.h"
+#include "calibration/framework/generation.h"
+#include "calibration/framework/recipe.h"
 #include "sim/settings.h"
 
 namespace orrery::scenarios {

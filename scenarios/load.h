@@ -12,7 +12,7 @@
 
 #include "scenarios/scenario.h"
 #include "sim/settings.h"
-#include "workloads/step/job.h"
+#include "workloads/job/job.h"
 
 namespace orrery::scenarios {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "calibration/routing.h"
+#include "calibration/device/routing.h"
 #include "scenarios/library.h"
 #include "scenarios/load.h"
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "sim/settings.h"
-#include "workloads/step/job.h"
+#include "workloads/job/job.h"
 
 namespace orrery::scenarios {
 

@@ -8,7 +8,7 @@
 
 #include "scenarios/library.h"
 #include "scenarios/load.h"
-#include "workloads/compile/placement.h"
+#include "workloads/groups/placement.h"
 #include "workloads/step/balanced_layers.h"
 
 namespace orrery::scenarios {

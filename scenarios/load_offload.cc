@@ -1,7 +1,7 @@
 // Reads what waits in the host's memory: activations of layers, states of the optimizer.
 #include "scenarios/load.h"
 
-#include "workloads/step/job_values.h"
+#include "workloads/job/job_values.h"
 
 namespace orrery::scenarios {
 

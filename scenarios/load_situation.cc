@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "scenarios/load.h"
-#include "workloads/compile/slowest.h"
+#include "workloads/groups/slowest.h"
 
 namespace orrery::scenarios {
 

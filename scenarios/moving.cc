@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "calibration/recipe.h"
+#include "calibration/framework/recipe.h"
 #include "scenarios/load.h"
-#include "workloads/step/job_values.h"
+#include "workloads/job/job_values.h"
 
 namespace orrery::scenarios {
 

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "calibration/generation.h"
+#include "calibration/framework/generation.h"
 #include "sim/settings.h"
 
 namespace orrery::scenarios {

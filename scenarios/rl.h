@@ -7,12 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "calibration/rl_framework.h"
+#include "calibration/framework/rl_framework.h"
 #include "scenarios/serving.h"
 #include "sim/settings.h"
+#include "workloads/job/job.h"
 #include "workloads/runs/rl/packing.h"
 #include "workloads/runs/rl/steps.h"
-#include "workloads/step/job.h"
 
 namespace orrery::scenarios {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "sim/settings.h"
-#include "workloads/step/job.h"
+#include "workloads/job/job.h"
 
 namespace orrery::workloads {
 class SteadyClocks;

@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <array>
 
-#include "calibration/kernel.h"
-#include "calibration/keys.h"
-#include "calibration/rl_framework.h"
+#include "calibration/device/kernel.h"
+#include "calibration/device/keys.h"
+#include "calibration/framework/rl_framework.h"
 #include "scenarios/schema_finetune.h"
 #include "scenarios/schema_measured.h"
 #include "scenarios/schema_mixture.h"
@@ -19,7 +19,7 @@
 #include "scenarios/schema_rl.h"
 #include "scenarios/schema_serving.h"
 #include "topology/cluster.h"
-#include "workloads/campaign/spec.h"
+#include "workloads/runs/campaign/spec.h"
 #include "workloads/schedules/catalogue.h"
 
 namespace orrery::scenarios {

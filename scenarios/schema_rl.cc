@@ -1,7 +1,7 @@
 // Rows of the schema for a step of reinforcement learning. See schema_rl.h.
 #include "scenarios/schema_rl.h"
 
-#include "calibration/rl_framework.h"
+#include "calibration/framework/rl_framework.h"
 
 namespace orrery::scenarios {
 

@@ -1,7 +1,7 @@
 // Rows of the schema for what is served: engines, pools, traffic and what is promised. See schema_serving.h.
 #include "scenarios/schema_serving.h"
 
-#include "calibration/serving_kernels.h"
+#include "calibration/device/serving_kernels.h"
 #include "workloads/runs/serving/batching.h"
 
 namespace orrery::scenarios {

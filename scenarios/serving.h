@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "sim/settings.h"
+#include "workloads/job/job.h"
 #include "workloads/runs/serving/apart.h"
 #include "workloads/runs/serving/traffic.h"
-#include "workloads/step/job.h"
 #include "workloads/step/serving_memory.h"
 
 namespace orrery::scenarios {

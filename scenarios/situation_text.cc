@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "scenarios/load.h"
-#include "workloads/step/job_values.h"
+#include "workloads/job/job_values.h"
 
 namespace orrery::scenarios {
 

@@ -11,7 +11,7 @@
 
 #include "scenarios/scenario.h"
 #include "sim/error.h"
-#include "workloads/step/memory.h"
+#include "workloads/memory/memory.h"
 
 namespace orrery::scenarios {
 

@@ -12,10 +12,10 @@
 #include <string>
 #include <vector>
 
+#include "calibration/device/power.h"
+#include "calibration/device/profile.h"
 #include "calibration/measure/measurement.h"
 #include "calibration/measure/measurement_plan.h"
-#include "calibration/power.h"
-#include "calibration/profile.h"
 
 namespace orrery::tests {
 

@@ -15,7 +15,7 @@
 #include "sim/error.h"
 #include "sim/settings.h"
 #include "tools/command_options.h"
-#include "tools/commands.h"
+#include "tools/commands/commands.h"
 #include "tools/parallel.h"
 #include "tools/terminal.h"
 #include "tools/written_files.h"

@@ -6,12 +6,12 @@
 #include <string>
 #include <vector>
 
-#include "calibration/profile.h"
-#include "calibration/software.h"
+#include "calibration/device/profile.h"
+#include "calibration/framework/software.h"
 #include "sim/settings.h"
 #include "tools/command_options.h"
 #include "topology/cluster.h"
-#include "workloads/step/job.h"
+#include "workloads/job/job.h"
 
 namespace orrery::tools {
 

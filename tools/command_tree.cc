@@ -3,7 +3,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "tools/commands.h"
+#include "tools/commands/commands.h"
 
 namespace orrery::tools {
 

@@ -1,5 +1,5 @@
 // The program: everything is in the room's library, so that tests and benchmarks can link it.
-#include "tools/commands.h"
+#include "tools/commands/commands.h"
 
 #ifdef __GLIBC__
 #include <malloc.h>

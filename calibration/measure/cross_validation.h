@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
+#include "calibration/device/uncertainty.h"
 #include "calibration/measure/fit.h"
-#include "calibration/uncertainty.h"
 
 namespace orrery::calibration {
 

@@ -9,15 +9,15 @@
 #include <string>
 #include <vector>
 
-#include "calibration/attention_model.h"
-#include "calibration/collective_model.h"
-#include "calibration/expert_layer.h"
-#include "calibration/gemm_model.h"
+#include "calibration/device/attention_model.h"
+#include "calibration/device/collective_model.h"
+#include "calibration/device/expert_layer.h"
+#include "calibration/device/gemm_model.h"
+#include "calibration/device/optimise.h"
+#include "calibration/device/power.h"
+#include "calibration/device/profile_model.h"
+#include "calibration/device/uncertainty.h"
 #include "calibration/measure/samples.h"
-#include "calibration/optimise.h"
-#include "calibration/power.h"
-#include "calibration/profile_model.h"
-#include "calibration/uncertainty.h"
 
 namespace orrery::calibration {
 

@@ -10,8 +10,8 @@
 #include <set>
 #include <vector>
 
+#include "calibration/device/optimise.h"
 #include "calibration/measure/fit.h"
-#include "calibration/optimise.h"
 #include "sim/error.h"
 
 namespace orrery::calibration {

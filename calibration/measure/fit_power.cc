@@ -7,7 +7,7 @@
 #include <cmath>
 #include <map>
 
-#include "calibration/least_squares.h"
+#include "calibration/device/least_squares.h"
 #include "calibration/measure/fit.h"
 
 namespace orrery::calibration {

@@ -135,7 +135,7 @@ std::string power(const DeviceFacts& f, const PowerFit& fit, const BaseProfile* 
   return fmt::format(
       "\nsustained: {{matmul: 1.0, fp8: 1.0, attention: 1.0, provenance: 'what a long step loses follows from "
       "power'}}\n"
-      "\npower:  # see calibration/power.h\n{}  limit: {:.0f} W\n  standing: {:.0f} W\n  active: {:.0f} W\n"
+      "\npower:  # see calibration/device/power.h\n{}  limit: {:.0f} W\n  standing: {:.0f} W\n  active: {:.0f} W\n"
       "  per_flop: {{{}}}\n{}  per_byte: {:.0f} pJ\n"
       "  provenance: 'measured here, {:.0f} W off at most; limit: driver; per_byte: assumed{}'\n",
       base != nullptr ? "  governs: true\n" : "", f.power_limit, p.standing, p.active, types, lines, p.per_byte * 1e12,
@@ -185,7 +185,7 @@ std::string gemm(const Samples& samples, const DeviceProfile::Model& device, con
     has_bf16 = has_bf16 || (t == DataType::bf16 && !fitted.empty());
     out += fitted;
   }
-  const std::string head = "\ngemm:  # model: calibration/gemm_model.h; error: cross-validated over folds\n";
+  const std::string head = "\ngemm:  # model: calibration/device/gemm_model.h; error: cross-validated over folds\n";
   if (base != nullptr) return out.empty() ? "" : head + out;
   if (has_bf16) return head + out;
   // Other types fall back on bf16, so there has to be one: the fp16 kernels of this device.

@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "calibration/device/profile_model.h"
 #include "calibration/kernels/abi.h"
 #include "calibration/measure/fit.h"
 #include "calibration/measure/samples.h"
-#include "calibration/profile_model.h"
 
 namespace orrery::calibration {
 

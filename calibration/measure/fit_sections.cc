@@ -59,7 +59,8 @@ FittedSection fit_gemm_section(const std::vector<GemmSample>& all, DataType type
 
 FittedSection fit_experts_section(const std::vector<ExpertSample>& all, const DeviceProfile::Model& device,
                                   const std::string& provenance) {
-  FittedSection out{fmt::format("experts:  # model: calibration/grouped_model.h\n  provenance: {}\n", provenance), ""};
+  FittedSection out{
+      fmt::format("experts:  # model: calibration/device/grouped_model.h\n  provenance: {}\n", provenance), ""};
   for (std::size_t t = 0; t < kDataTypes; ++t) {
     const auto type = static_cast<DataType>(t);
     std::vector<ExpertSample> samples;

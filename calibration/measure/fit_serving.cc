@@ -217,7 +217,8 @@ FittedServing fit_serving(const ServingFacts& facts, std::span<const ServingSamp
   for (const ServingSample& s : samples) kinds[{s.engine, s.asked.family, s.asked.variant}].push_back(s);
   FittedServing out;
   out.yaml =
-      "engines:  # structures: calibration/serving_families.h; error: of all shapes, and of three tenths held out\n";
+      "engines:  # structures: calibration/device/serving_families.h; error: of all shapes, and of three tenths held "
+      "out\n";
   std::string engine_before, family_before;
   for (const auto& [kind, all] : kinds) {
     const auto& [engine, f, variant] = kind;

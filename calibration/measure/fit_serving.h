@@ -7,8 +7,8 @@
 #include <span>
 #include <string>
 
+#include "calibration/device/serving_sections.h"
 #include "calibration/measure/serving_samples.h"
-#include "calibration/serving_sections.h"
 
 namespace orrery::calibration {
 

@@ -12,9 +12,9 @@
 #include <string>
 #include <vector>
 
-#include "calibration/dispatcher.h"
-#include "calibration/expert_layer.h"
-#include "calibration/profile.h"
+#include "calibration/device/dispatcher.h"
+#include "calibration/device/expert_layer.h"
+#include "calibration/device/profile.h"
 
 namespace orrery::calibration {
 

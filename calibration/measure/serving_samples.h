@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "calibration/serving_model.h"
+#include "calibration/device/serving_model.h"
 
 namespace orrery::calibration {
 

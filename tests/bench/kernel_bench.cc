@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "calibration/profile.h"
+#include "calibration/device/profile.h"
 #include "scenarios/scenario.h"
 
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "scenarios/scenario.h"
-#include "workloads/step/memory.h"
+#include "workloads/memory/memory.h"
 
 namespace {
 

@@ -6,9 +6,9 @@
 #include "scenarios/scenario.h"
 #include "scenarios/yaml.h"
 #include "sim/text_file.h"
+#include "workloads/job/step_plan.h"
 #include "workloads/step/step.h"
 #include "workloads/step/step_cache.h"
-#include "workloads/step/step_plan.h"
 
 namespace {
 

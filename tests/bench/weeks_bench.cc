@@ -6,9 +6,9 @@
 
 #include "scenarios/scenario.h"
 #include "tools/study/campaign_prices.h"
-#include "workloads/campaign/random.h"
-#include "workloads/campaign/run.h"
-#include "workloads/queue/replay.h"
+#include "workloads/runs/campaign/random.h"
+#include "workloads/runs/campaign/run.h"
+#include "workloads/runs/queue/replay.h"
 
 namespace {
 

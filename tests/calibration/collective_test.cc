@@ -1,7 +1,7 @@
 // Collectives inside a node: the traffic that they claim, order in size, and the links that they must fit.
 #include <cmath>
 
-#include "calibration/collective_model.h"
+#include "calibration/device/collective_model.h"
 #include "tests/calibration/support.h"
 #include "tests/catch.h"
 #include "topology/cluster.h"

@@ -1,5 +1,5 @@
 // Tokens to experts and back: what is counted, what the time is made of, documents, and tables where they exist.
-#include "calibration/dispatcher.h"
+#include "calibration/device/dispatcher.h"
 
 #include <algorithm>
 #include <cmath>

@@ -5,10 +5,10 @@
 #include <map>
 #include <numeric>
 
-#include "calibration/expert_layer.h"
+#include "calibration/device/expert_layer.h"
+#include "calibration/device/routing.h"
 #include "calibration/measure/fit.h"
 #include "calibration/measure/fit_profile.h"
-#include "calibration/routing.h"
 #include "sim/error.h"
 #include "tests/calibration/support.h"
 #include "tests/catch.h"

@@ -1,5 +1,5 @@
 // The wave model: bounds, quantisation, monotonicity, and behaviour far outside any table.
-#include "calibration/gemm_model.h"
+#include "calibration/device/gemm_model.h"
 
 #include <algorithm>
 #include <cmath>

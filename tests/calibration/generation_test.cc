@@ -1,6 +1,6 @@
 // How a generation is resolved: what stands above what, what is refused, and what is said to have set a key. Features
 // and libraries are made up here, so that every expectation can be read off the documents beside it.
-#include "calibration/generation.h"
+#include "calibration/framework/generation.h"
 
 #include <map>
 

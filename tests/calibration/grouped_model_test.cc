@@ -1,6 +1,6 @@
 // Products of experts: tiles dealt out together, weights read once for each expert that has a token, and the laws that
 // any device keeps.
-#include "calibration/grouped_model.h"
+#include "calibration/device/grouped_model.h"
 
 #include <algorithm>
 #include <cmath>

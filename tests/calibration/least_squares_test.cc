@@ -1,5 +1,5 @@
 // Do bounded least squares find the optimum that algebra finds, and say what the rows do not determine?
-#include "calibration/least_squares.h"
+#include "calibration/device/least_squares.h"
 
 #include <cmath>
 

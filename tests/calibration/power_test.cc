@@ -1,10 +1,10 @@
 // What a device draws, and the clock that its limit leaves, against arithmetic by hand and laws.
-#include "calibration/power.h"
+#include "calibration/device/power.h"
 
 #include <cmath>
 
+#include "calibration/device/profile_model.h"
 #include "calibration/measure/fit.h"
-#include "calibration/profile_model.h"
 #include "tests/calibration/support.h"
 #include "tests/catch.h"
 

@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <set>
 
-#include "calibration/keys.h"
+#include "calibration/device/keys.h"
+#include "calibration/device/optimise.h"
 #include "calibration/measure/samples.h"
-#include "calibration/optimise.h"
 #include "sim/error.h"
 #include "tests/calibration/support.h"
 #include "tests/catch.h"

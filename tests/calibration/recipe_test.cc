@@ -1,6 +1,6 @@
 // Recipes: what ships is read and evaluated line by line, bad ones are refused with their place, and a variant that is
 // taken over from another is that one.
-#include "calibration/recipe.h"
+#include "calibration/framework/recipe.h"
 
 #include <fmt/format.h>
 

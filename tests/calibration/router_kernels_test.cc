@@ -1,5 +1,5 @@
 // The kernels around experts: what must be read and written, however a library does it.
-#include "calibration/router_kernels.h"
+#include "calibration/device/router_kernels.h"
 
 #include "tests/catch.h"
 

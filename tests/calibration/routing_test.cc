@@ -1,5 +1,5 @@
 // Which sets of experts a token comes to, against every choice counted one by one.
-#include "calibration/routing.h"
+#include "calibration/device/routing.h"
 
 #include <bit>
 

@@ -1,13 +1,13 @@
 // Kernels of inference engines: laws that hold on every device and engine, documents, the fit, and published tables
 // where they exist.
-#include "calibration/serving_kernels.h"
+#include "calibration/device/serving_kernels.h"
 
 #include <algorithm>
 #include <cmath>
 #include <optional>
 
+#include "calibration/device/serving_families.h"
 #include "calibration/measure/fit_serving.h"
-#include "calibration/serving_families.h"
 #include "scenarios/scenario.h"
 #include "sim/error.h"
 #include "tests/calibration/support.h"

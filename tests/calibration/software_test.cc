@@ -4,7 +4,7 @@
 #include <map>
 #include <set>
 
-#include "calibration/keys.h"
+#include "calibration/device/keys.h"
 #include "sim/error.h"
 #include "tests/calibration/support.h"
 #include "tests/catch.h"

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "calibration/profile.h"
-#include "calibration/software.h"
+#include "calibration/device/profile.h"
+#include "calibration/framework/software.h"
 #include "scenarios/library.h"
 #include "scenarios/origin.h"
 #include "scenarios/scenario.h"

@@ -1,7 +1,7 @@
 // Uncertainty: what a profile states, by size class, more beyond the sizes fitted, and a guess where nothing was.
-#include "calibration/uncertainty.h"
+#include "calibration/device/uncertainty.h"
 
-#include "calibration/keys.h"
+#include "calibration/device/keys.h"
 #include "sim/error.h"
 #include "tests/calibration/support.h"
 #include "tests/catch.h"

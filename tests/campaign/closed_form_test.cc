@@ -1,13 +1,13 @@
 // Do campaigns with exponential failures and fixed costs take the time that is known in closed form, and is the
 // interval that is found the one that Daly's formula names?
-#include "workloads/campaign/closed_form.h"
+#include "workloads/runs/campaign/closed_form.h"
 
 #include <cmath>
 
 #include "tests/campaign/toy.h"
 #include "tests/catch.h"
-#include "workloads/campaign/distribution.h"
-#include "workloads/campaign/interval.h"
+#include "workloads/runs/campaign/distribution.h"
+#include "workloads/runs/campaign/interval.h"
 
 using namespace orrery;
 using namespace orrery::campaign;

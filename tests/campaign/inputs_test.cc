@@ -11,7 +11,7 @@
 #include "scenarios/scenario.h"
 #include "scenarios/schema.h"
 #include "tests/catch.h"
-#include "workloads/campaign/distribution.h"
+#include "workloads/runs/campaign/distribution.h"
 
 using namespace orrery;
 using namespace orrery::campaign;

@@ -1,6 +1,6 @@
 // Nodes of several kinds in a campaign's pool: does the scarcest kind decide how many replicas there are, are losses
 // drawn from all of them, and does everything come back?
-#include "workloads/campaign/pool.h"
+#include "workloads/runs/campaign/pool.h"
 
 #include "tests/campaign/toy.h"
 #include "tests/catch.h"

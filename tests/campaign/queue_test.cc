@@ -5,8 +5,8 @@
 #include <map>
 
 #include "tests/catch.h"
-#include "workloads/campaign/random.h"
-#include "workloads/queue/replay.h"
+#include "workloads/runs/campaign/random.h"
+#include "workloads/runs/queue/replay.h"
 
 using namespace orrery;
 using namespace orrery::queue;

@@ -1,9 +1,9 @@
 // Does a campaign account for every picosecond, and does each of its mechanisms do what it says?
-#include "workloads/campaign/run.h"
+#include "workloads/runs/campaign/run.h"
 
 #include "tests/campaign/toy.h"
 #include "tests/catch.h"
-#include "workloads/campaign/random.h"
+#include "workloads/runs/campaign/random.h"
 
 using namespace orrery;
 using namespace orrery::campaign;

@@ -1,8 +1,8 @@
 // Small plans for the tests of campaigns: every time a round number.
 #pragma once
 
-#include "workloads/campaign/plan.h"
-#include "workloads/campaign/run.h"
+#include "workloads/runs/campaign/plan.h"
+#include "workloads/runs/campaign/run.h"
 
 namespace orrery::tests {
 

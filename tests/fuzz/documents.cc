@@ -2,15 +2,15 @@
 // jobs of `step`.
 #include <cmath>
 
-#include "calibration/recipe.h"
+#include "calibration/framework/recipe.h"
 #include "scenarios/scenario.h"
 #include "scenarios/yaml_text.h"
 #include "tests/fuzz/target.h"
 #include "tests/paths.h"
 #include "tools/fit/step_fit.h"
 #include "tools/report/milestones.h"
-#include "workloads/step/job_values.h"
-#include "workloads/step/memory.h"
+#include "workloads/job/job_values.h"
+#include "workloads/memory/memory.h"
 #include "workloads/step/step.h"
 
 namespace orrery::fuzz {

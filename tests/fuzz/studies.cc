@@ -11,8 +11,8 @@
 #include "tests/fuzz/target.h"
 #include "tools/study/queue_trace.h"
 #include "tools/whatif/engine.h"
-#include "workloads/campaign/run.h"
-#include "workloads/queue/replay.h"
+#include "workloads/runs/campaign/run.h"
+#include "workloads/runs/queue/replay.h"
 
 namespace orrery::fuzz {
 

@@ -10,7 +10,7 @@
 #include <set>
 #include <string>
 
-#include "calibration/collective_model.h"
+#include "calibration/device/collective_model.h"
 #include "scenarios/scenario.h"
 #include "tests/catch.h"
 #include "tools/cluster.h"

@@ -10,8 +10,8 @@
 #include "tests/laws/alike.h"
 #include "tests/workloads/example.h"
 #include "tools/study/layouts.h"
+#include "workloads/memory/memory.h"
 #include "workloads/step/balanced_layers.h"
-#include "workloads/step/memory.h"
 #include "workloads/step/step_bound.h"
 #include "workloads/step/step_cache.h"
 

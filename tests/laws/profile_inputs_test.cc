@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "calibration/profile.h"
+#include "calibration/device/profile.h"
 #include "scenarios/scenario.h"
 #include "tests/catch.h"
 

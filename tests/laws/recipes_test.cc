@@ -4,7 +4,7 @@
 #include <set>
 #include <string>
 
-#include "calibration/recipe.h"
+#include "calibration/framework/recipe.h"
 #include "scenarios/scenario.h"
 #include "tests/catch.h"
 #include "tests/laws/code.h"

@@ -3,7 +3,7 @@
 #include "tests/catch.h"
 #include "tests/laws/tree.h"
 #include "tests/paths.h"
-#include "tools/commands.h"
+#include "tools/commands/commands.h"
 
 using namespace orrery;
 
@@ -87,7 +87,8 @@ TEST_CASE("every published table names shipped scenarios and cites its sources")
 TEST_CASE("every command is one file of its name") {
   for (const tools::Command& command : tools::commands()) {
     INFO(command.name);
-    CHECK(laws::fs::is_regular_file(std::string(tests::kSourceDir) + "/tools/" + std::string(command.name) + ".cc"));
+    CHECK(laws::fs::is_regular_file(std::string(tests::kSourceDir) + "/tools/commands/" + std::string(command.name) +
+                                    ".cc"));
     CHECK_FALSE(command.summary.empty());
   }
 }

@@ -253,20 +253,33 @@ TEST_CASE("sub-rooms include only what is below them", "[tree]") {
     for (const std::string& library : libraries) out.push_back("tools/" + library);
     return out;
   };
+  const auto of_job = [](std::vector<std::string> more) {
+    for (const char* below : {"sim/", "topology/", "calibration/", "workloads/model/", "workloads/schedules/",
+                              "workloads/collectives/", "workloads/groups/", "workloads/compile/"})
+      more.emplace_back(below);
+    return more;
+  };
   const std::map<std::string, std::vector<std::string>> kArrows = {
       {"workloads/model/", {"sim/", "calibration/", "workloads/model/"}},
       {"workloads/schedules/", {"sim/", "workloads/schedules/"}},
       {"workloads/collectives/", {"sim/", "topology/", "calibration/", "workloads/collectives/"}},
+      {"workloads/groups/",
+       {"sim/", "topology/", "calibration/", "workloads/model/", "workloads/schedules/", "workloads/collectives/",
+        "workloads/groups/"}},
       {"workloads/compile/",
        {"sim/", "topology/", "calibration/", "workloads/model/", "workloads/schedules/", "workloads/collectives/",
-        "workloads/compile/"}},
-      {"workloads/step/",
-       {"sim/", "topology/", "calibration/", "workloads/model/", "workloads/schedules/", "workloads/collectives/",
-        "workloads/compile/", "workloads/step/", "workloads/runs/serving/"}},
+        "workloads/groups/", "workloads/compile/"}},
+      {"workloads/job/", of_job({"workloads/job/"})},
+      {"workloads/memory/", of_job({"workloads/job/", "workloads/memory/"})},
+      {"workloads/traffic/", of_job({"workloads/job/", "workloads/traffic/"})},
+      {"workloads/step/", of_job({"workloads/job/", "workloads/memory/", "workloads/traffic/", "workloads/step/",
+                                  "workloads/runs/serving/"})},
       {"workloads/runs/rl/", {"sim/", "workloads/runs/serving/", "workloads/runs/rl/"}},  // likewise of steps
-      {"workloads/runs/serving/", {"sim/", "workloads/runs/serving/"}},  // knows times of iterations, and no model
-      {"workloads/campaign/", {"sim/", "workloads/campaign/"}},  // runs over the times of steps, and knows no step
-      {"workloads/queue/", {"sim/", "workloads/queue/"}},        // as do queues
+      {"workloads/runs/serving/", {"sim/", "workloads/runs/serving/"}},    // knows times of iterations, and no model
+      {"workloads/runs/campaign/", {"sim/", "workloads/runs/campaign/"}},  // runs over times of steps, and no step
+      {"workloads/runs/queue/", {"sim/", "workloads/runs/queue/"}},        // as do queues
+      {"calibration/device/", {"sim/", "calibration/device/"}},            // how long a kernel takes, whoever runs it
+      {"calibration/framework/", {"sim/", "calibration/device/", "calibration/framework/"}},
       {"tools/report/", tools({"report/", "validation.", "decisions."})},
       {"tools/study/", tools({"report/", "validation.", "decisions.", "study/", "parallel.", "import/parse_json."})},
       {"tools/explain/", tools({"report/", "validation.", "decisions.", "study/", "parallel.", "explain/"})},
@@ -415,7 +428,8 @@ TEST_CASE("all of a job goes to few functions, where it is loaded, in the step o
       kMember(R"(const (workloads::)?Job& \w+_;)");
   Problems takers;
   for (const SourceFile& file : source_files()) {
-    const bool step = file.path.starts_with("workloads/step/") || file.room() == "scenarios" || file.room() == "tools";
+    const bool step =
+        std::regex_search(file.path, std::regex("^(workloads/(job|memory|traffic|step)|scenarios|tools)/"));
     if (!file.is_code() || file.room() == "tests") continue;
     for (std::size_t i = 0; i < file.lines.size(); ++i) {
       const bool takes = file.suffix == ".cc" && std::regex_search(file.lines[i], kJob);

@@ -10,7 +10,7 @@
 #include "scenarios/scenario.h"
 #include "scenarios/schema.h"
 #include "tests/catch.h"
-#include "tools/commands.h"
+#include "tools/commands/commands.h"
 #include "tools/study/rl.h"
 #include "workloads/step/step.h"
 

@@ -3,7 +3,7 @@
 
 #include "tests/catch.h"
 #include "tests/scenarios/expect.h"
-#include "workloads/step/memory.h"
+#include "workloads/memory/memory.h"
 
 namespace orrery::scenarios {
 

@@ -11,8 +11,8 @@
 #include "tests/catch.h"
 #include "tests/fake_machine.h"
 #include "tests/tools/program.h"
-#include "tools/calibrate.h"
 #include "tools/cluster.h"
+#include "tools/commands/calibrate.h"
 
 using namespace orrery;
 using calibration::GpuFacts;

@@ -3,7 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "calibration/profile.h"
+#include "calibration/device/profile.h"
 #include "scenarios/scenario.h"
 #include "tests/catch.h"
 #include "tests/tools/program.h"

@@ -8,9 +8,9 @@
 #include "scenarios/scenario.h"
 #include "tests/catch.h"
 #include "tests/workloads/example.h"
-#include "workloads/compile/streams.h"
+#include "workloads/groups/streams.h"
+#include "workloads/job/step_plan.h"
 #include "workloads/step/step.h"
-#include "workloads/step/step_plan.h"
 
 using namespace orrery;
 

@@ -21,9 +21,9 @@
 #include "tools/replay/from_trace.h"
 #include "tools/replay/step_graph.h"
 #include "tools/report/trace.h"
+#include "workloads/job/job_values.h"
 #include "workloads/schedules/catalogue.h"
 #include "workloads/schedules/chunk_map.h"
-#include "workloads/step/job_values.h"
 
 using namespace orrery;
 using tests::Folder;

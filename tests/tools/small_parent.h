@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/commands.h"
+#include "tools/commands/commands.h"
 
 extern char** environ;
 

@@ -1,7 +1,7 @@
 // Replicas that nothing tells apart are made once: the classes of ranks, their sizes, the shapes of groups and the
 // tiers that bytes cross have to be those that come of making every rank. "Every rank" is make_groups() as a full run
 // asks it.
-#include "workloads/compile/alike_replicas.h"
+#include "workloads/groups/alike_replicas.h"
 
 #include <algorithm>
 #include <numeric>
@@ -9,10 +9,10 @@
 
 #include "tests/catch.h"
 #include "tests/workloads/example.h"
-#include "workloads/compile/groups.h"
-#include "workloads/step/job_values.h"
+#include "workloads/groups/groups.h"
+#include "workloads/job/job_values.h"
 #include "workloads/step/step.h"
-#include "workloads/step/traffic.h"
+#include "workloads/traffic/traffic.h"
 
 using namespace orrery;
 using namespace orrery::workloads;

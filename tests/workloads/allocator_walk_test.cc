@@ -1,5 +1,5 @@
 // Is what a walk through the allocator ends with what PyTorch's allocator ended with where the same code ran?
-#include "workloads/step/allocator_walk.h"
+#include "workloads/memory/allocator_walk.h"
 
 #include <string>
 #include <vector>

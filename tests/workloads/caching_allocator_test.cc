@@ -1,10 +1,10 @@
 // Does the caching allocator keep what PyTorch's rules, followed by hand, keep?
-#include "workloads/step/caching_allocator.h"
+#include "workloads/memory/caching_allocator.h"
 
 #include <vector>
 
 #include "tests/catch.h"
-#include "workloads/step/launch_queue.h"
+#include "workloads/memory/launch_queue.h"
 
 using namespace orrery;
 using namespace orrery::workloads;

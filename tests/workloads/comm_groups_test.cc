@@ -1,12 +1,12 @@
 // Who is in which group, and do the members of every communicator agree on it?
-#include "workloads/compile/comm_groups.h"
+#include "workloads/groups/comm_groups.h"
 
 #include <map>
 #include <set>
 
 #include "tests/catch.h"
 #include "tests/workloads/example.h"
-#include "workloads/step/step_plan.h"
+#include "workloads/job/step_plan.h"
 
 using namespace orrery;
 using namespace orrery::workloads;

@@ -1,5 +1,5 @@
 // Do ranks, coordinates and groups come out as counting them one by one says?
-#include "workloads/compile/dims.h"
+#include "workloads/groups/dims.h"
 
 #include <algorithm>
 #include <map>

@@ -9,11 +9,11 @@
 #include "tests/catch.h"
 #include "tests/workloads/example.h"
 #include "tests/workloads/layers.h"
+#include "workloads/job/job_values.h"
 #include "workloads/model/kept.h"
-#include "workloads/step/job_values.h"
 #include "workloads/step/steady_clock.h"
 #include "workloads/step/step.h"
-#include "workloads/step/traffic.h"
+#include "workloads/traffic/traffic.h"
 
 using namespace orrery;
 using namespace orrery::workloads;

@@ -6,10 +6,10 @@
 #include "tests/catch.h"
 #include "tests/workloads/example.h"
 #include "tests/workloads/layers.h"
+#include "workloads/job/job_values.h"
 #include "workloads/model/optimizer_step.h"
-#include "workloads/step/job_values.h"
 #include "workloads/step/step.h"
-#include "workloads/step/traffic.h"
+#include "workloads/traffic/traffic.h"
 
 using namespace orrery;
 using namespace orrery::workloads;

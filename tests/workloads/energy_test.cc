@@ -1,5 +1,5 @@
 // Energy of a step: sums by hand, laws, and the clock that a cap leaves.
-#include "workloads/step/energy.h"
+#include "workloads/job/energy.h"
 
 #include <algorithm>
 #include <numeric>

@@ -2,9 +2,9 @@
 // activations with the host, gathers into the gradients' buffer, losses that hold more or less than theirs.
 #include "tests/catch.h"
 #include "tests/workloads/example.h"
+#include "workloads/job/job_values.h"
+#include "workloads/memory/memory.h"
 #include "workloads/model/kept.h"
-#include "workloads/step/job_values.h"
-#include "workloads/step/memory.h"
 #include "workloads/step/step.h"
 
 using namespace orrery;

@@ -9,7 +9,7 @@
 #include "tests/workloads/layers.h"
 #include "workloads/compile/unit_collectives.h"
 #include "workloads/step/step_bound.h"
-#include "workloads/step/traffic.h"
+#include "workloads/traffic/traffic.h"
 
 using namespace orrery;
 using namespace orrery::workloads;

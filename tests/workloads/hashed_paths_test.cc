@@ -5,7 +5,7 @@
 
 #include "tests/catch.h"
 #include "tests/workloads/example.h"
-#include "workloads/step/job_values.h"
+#include "workloads/job/job_values.h"
 
 using namespace orrery;
 using namespace orrery::workloads;

@@ -6,8 +6,8 @@
 #include "tests/catch.h"
 #include "tests/workloads/example.h"
 #include "workloads/compile/pass_slots.h"
+#include "workloads/job/step_plan.h"
 #include "workloads/schedules/catalogue.h"
-#include "workloads/step/step_plan.h"
 
 using namespace orrery;
 using namespace orrery::workloads;

@@ -7,7 +7,7 @@
 #include "tests/catch.h"
 #include "tests/sim/random_plan.h"
 #include "tests/workloads/example.h"
-#include "workloads/step/high_water.h"
+#include "workloads/memory/high_water.h"
 
 using namespace orrery;
 using namespace orrery::workloads;

@@ -1,12 +1,12 @@
 // Layers of a job for tests: their passes and the bytes that they keep.
 #pragma once
 
+#include "workloads/job/job.h"
+#include "workloads/job/step_passes.h"
+#include "workloads/memory/memory.h"
 #include "workloads/model/kept.h"
 #include "workloads/model/passes.h"
-#include "workloads/step/closed_form_parameters.h"
-#include "workloads/step/job.h"
-#include "workloads/step/memory.h"
-#include "workloads/step/step_passes.h"
+#include "workloads/traffic/closed_form_parameters.h"
 
 namespace orrery::tests {
 

@@ -1,5 +1,5 @@
 // Is memory what the papers derive, and does the walk over the schedule agree with what is counted in simulated time?
-#include "workloads/step/memory.h"
+#include "workloads/memory/memory.h"
 
 #include <fmt/format.h>
 
@@ -11,7 +11,7 @@
 #include "tests/workloads/example.h"
 #include "tests/workloads/layers.h"
 #include "workloads/schedules/catalogue.h"
-#include "workloads/step/closed_form_parameters.h"
+#include "workloads/traffic/closed_form_parameters.h"
 
 using namespace orrery;
 using namespace orrery::workloads;

@@ -4,8 +4,8 @@
 #include "tests/workloads/example.h"
 #include "tests/workloads/layers.h"
 #include "workloads/model/causal_flops.h"
-#include "workloads/step/closed_form_parameters.h"
 #include "workloads/step/step.h"
+#include "workloads/traffic/closed_form_parameters.h"
 
 using namespace orrery;
 using namespace orrery::workloads;

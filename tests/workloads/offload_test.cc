@@ -6,9 +6,9 @@
 #include "sim/error.h"
 #include "tests/catch.h"
 #include "tests/workloads/example.h"
+#include "workloads/job/job_values.h"
+#include "workloads/memory/memory.h"
 #include "workloads/step/account.h"
-#include "workloads/step/job_values.h"
-#include "workloads/step/memory.h"
 #include "workloads/step/step_bound.h"
 
 using namespace orrery;

@@ -6,8 +6,8 @@
 #include "tests/catch.h"
 #include "tests/workloads/example.h"
 #include "workloads/compile/step_end.h"
-#include "workloads/step/job_values.h"
-#include "workloads/step/memory.h"
+#include "workloads/job/job_values.h"
+#include "workloads/memory/memory.h"
 
 using namespace orrery;
 using namespace orrery::workloads;

@@ -9,7 +9,7 @@
 #include "tests/workloads/example.h"
 #include "tests/workloads/layers.h"
 #include "workloads/compile/data_transfers.h"
-#include "workloads/step/closed_form_parameters.h"
+#include "workloads/traffic/closed_form_parameters.h"
 
 using namespace orrery;
 using namespace orrery::workloads;

@@ -1,11 +1,11 @@
 // Do messages reach stages when passes of known lengths, laid out by hand, send them?
-#include "workloads/step/pass_pace.h"
+#include "workloads/memory/pass_pace.h"
 
 #include <vector>
 
 #include "tests/catch.h"
 #include "tests/workloads/example.h"
-#include "workloads/step/job_values.h"
+#include "workloads/job/job_values.h"
 
 using namespace orrery;
 using namespace orrery::workloads;

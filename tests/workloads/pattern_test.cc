@@ -11,12 +11,12 @@
 #include "tests/catch.h"
 #include "tests/laws/alike.h"
 #include "tests/workloads/example.h"
+#include "workloads/job/job_values.h"
+#include "workloads/memory/memory.h"
 #include "workloads/model/hybrid.h"
 #include "workloads/model/kept.h"
 #include "workloads/model/moe.h"
 #include "workloads/model/passes.h"
-#include "workloads/step/job_values.h"
-#include "workloads/step/memory.h"
 #include "workloads/step/step.h"
 
 using namespace orrery;

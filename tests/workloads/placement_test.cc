@@ -1,6 +1,6 @@
 // Which GPU runs which rank, and what that does to the network: every placement uses every GPU once, and where a
 // group's bytes go follows from where its members are.
-#include "workloads/compile/placement.h"
+#include "workloads/groups/placement.h"
 
 #include <algorithm>
 #include <map>
@@ -8,7 +8,7 @@
 
 #include "tests/catch.h"
 #include "tests/workloads/example.h"
-#include "workloads/step/traffic.h"
+#include "workloads/traffic/traffic.h"
 
 using namespace orrery;
 using namespace orrery::workloads;

@@ -10,7 +10,7 @@
 #include "scenarios/scenario.h"
 #include "tests/catch.h"
 #include "tests/paths.h"
-#include "workloads/step/step_plan.h"
+#include "workloads/job/step_plan.h"
 
 using namespace orrery;
 using namespace orrery::workloads;

@@ -5,8 +5,8 @@
 #include "tests/workloads/example.h"
 #include "tests/workloads/pipeline.h"
 #include "workloads/compile/stage_program.h"
+#include "workloads/job/job_values.h"
 #include "workloads/schedules/catalogue.h"
-#include "workloads/step/job_values.h"
 
 using namespace orrery;
 using namespace orrery::workloads;

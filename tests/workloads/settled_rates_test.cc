@@ -1,10 +1,10 @@
 // Rates that stand for a whole step: are they max-min fair within a kind, and how far off is a step that runs at them?
-#include "workloads/compile/settled_rates.h"
+#include "workloads/groups/settled_rates.h"
 
 #include "sim/engine.h"
 #include "tests/catch.h"
 #include "tests/workloads/example.h"
-#include "workloads/step/step_plan.h"
+#include "workloads/job/step_plan.h"
 
 using namespace orrery;
 using namespace orrery::workloads;

@@ -4,7 +4,7 @@
 
 #include "tests/catch.h"
 #include "tests/workloads/example.h"
-#include "workloads/step/memory.h"
+#include "workloads/memory/memory.h"
 
 using namespace orrery;
 using namespace orrery::workloads;

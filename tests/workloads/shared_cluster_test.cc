@@ -7,7 +7,7 @@
 #include "tests/catch.h"
 #include "tests/reference/reference.h"
 #include "tests/workloads/example.h"
-#include "workloads/step/step_plan.h"
+#include "workloads/job/step_plan.h"
 
 using namespace orrery;
 using workloads::Job;

@@ -1,5 +1,5 @@
 // The slowest of N: closed forms against draws.
-#include "workloads/compile/slowest.h"
+#include "workloads/groups/slowest.h"
 
 #include <algorithm>
 #include <cmath>

@@ -10,12 +10,12 @@
 #include "tests/catch.h"
 #include "tests/workloads/example.h"
 #include "tests/workloads/layers.h"
+#include "workloads/job/step_plan.h"
+#include "workloads/memory/memory.h"
 #include "workloads/schedules/catalogue.h"
 #include "workloads/schedules/chunk_map.h"
 #include "workloads/step/account.h"
-#include "workloads/step/memory.h"
-#include "workloads/step/step_plan.h"
-#include "workloads/step/traffic.h"
+#include "workloads/traffic/traffic.h"
 
 using namespace orrery;
 using namespace orrery::workloads;

@@ -6,7 +6,7 @@
 #include "tests/catch.h"
 #include "tests/workloads/example.h"
 #include "workloads/model/products.h"
-#include "workloads/step/closed_form_parameters.h"
+#include "workloads/traffic/closed_form_parameters.h"
 
 using namespace orrery;
 using namespace orrery::workloads;

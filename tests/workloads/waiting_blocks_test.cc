@@ -1,5 +1,5 @@
 // Does what waits for a collective's stream follow from launches and tensors counted by hand?
-#include "workloads/step/waiting_blocks.h"
+#include "workloads/memory/waiting_blocks.h"
 
 #include <algorithm>
 #include <string>
@@ -7,7 +7,7 @@
 
 #include "tests/catch.h"
 #include "tests/workloads/example.h"
-#include "workloads/step/memory.h"
+#include "workloads/memory/memory.h"
 
 using namespace orrery;
 using namespace orrery::workloads;

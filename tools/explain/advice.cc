@@ -18,7 +18,7 @@
 #include "sim/error.h"
 #include "tools/parallel.h"
 #include "tools/study/point.h"
-#include "workloads/step/memory.h"
+#include "workloads/memory/memory.h"
 #include "workloads/step/step_bound.h"
 
 namespace orrery::tools {

@@ -229,7 +229,7 @@ int run(const Options& o) {
   };
   if (!o.gemm.empty()) {
     const std::vector<GemmSample> samples = gemm_samples(o);
-    sections += "\ngemm:  # model: calibration/gemm_model.h; error: cross-validated over folds\n";
+    sections += "\ngemm:  # model: calibration/device/gemm_model.h; error: cross-validated over folds\n";
     for (std::size_t t = 0; t < kDataTypes; ++t)
       add(fit_gemm_section(samples, static_cast<DataType>(t), device, provenance));
   }

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "calibration/least_squares.h"
+#include "calibration/device/least_squares.h"
 #include "scenarios/origin.h"
 #include "sim/settings.h"
 #include "tools/validation.h"

@@ -10,8 +10,8 @@
 #include <optional>
 #include <set>
 
-#include "calibration/keys.h"
-#include "calibration/least_squares.h"
+#include "calibration/device/keys.h"
+#include "calibration/device/least_squares.h"
 #include "scenarios/origin.h"
 #include "scenarios/scenario.h"
 #include "sim/error.h"

@@ -8,7 +8,7 @@
 #include <map>
 #include <optional>
 
-#include "calibration/keys.h"
+#include "calibration/device/keys.h"
 #include "scenarios/library.h"
 #include "scenarios/origin.h"
 #include "scenarios/scenario.h"

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "calibration/software.h"
+#include "calibration/framework/software.h"
 #include "tools/learn/learn.h"
 #include "tools/report/text.h"
 

@@ -11,7 +11,7 @@
 #include <unordered_map>
 
 #include "tools/learn/kernel_names.h"
-#include "workloads/compile/streams.h"
+#include "workloads/groups/streams.h"
 
 namespace orrery::tools {
 

@@ -9,7 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "calibration/profile.h"
+#include "calibration/device/profile.h"
 #include "sim/units.h"
 
 namespace orrery::tools {

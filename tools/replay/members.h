@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "tools/replay/graph.h"
-#include "workloads/compile/comm_groups.h"
+#include "workloads/groups/comm_groups.h"
 
 namespace orrery::tools {
 

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "calibration/profile.h"
-#include "calibration/software.h"
+#include "calibration/device/profile.h"
+#include "calibration/framework/software.h"
 #include "tools/replay/graph.h"
 #include "topology/cluster.h"
 

@@ -10,10 +10,10 @@
 
 #include "sim/error.h"
 #include "tools/replay/members.h"
-#include "workloads/step/job_values.h"
+#include "workloads/job/job_values.h"
+#include "workloads/job/step_plan.h"
 #include "workloads/step/step.h"
 #include "workloads/step/step_cache.h"
-#include "workloads/step/step_plan.h"
 
 namespace orrery::tools {
 

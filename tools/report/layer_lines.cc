@@ -12,9 +12,9 @@
 #include <tuple>
 #include <utility>
 
-#include "calibration/recipe.h"
+#include "calibration/framework/recipe.h"
 #include "tools/report/text.h"
-#include "workloads/compile/streams.h"
+#include "workloads/groups/streams.h"
 
 namespace orrery::tools {
 

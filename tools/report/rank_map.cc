@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "workloads/compile/placement.h"
+#include "workloads/groups/placement.h"
 
 namespace orrery::tools {
 

@@ -3,7 +3,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "workloads/step/job.h"
+#include "workloads/job/job.h"
 
 namespace orrery::tools {
 

@@ -19,7 +19,7 @@
 #include "sim/error.h"
 #include "sim/settings.h"
 #include "tools/report/trace_sink.h"
-#include "workloads/compile/placement.h"
+#include "workloads/groups/placement.h"
 
 namespace orrery::tools {
 

@@ -7,7 +7,7 @@
 #include <numeric>
 #include <set>
 
-#include "workloads/compile/placement.h"
+#include "workloads/groups/placement.h"
 
 namespace orrery::tools {
 

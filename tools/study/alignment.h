@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "workloads/compile/dims.h"
-#include "workloads/compile/groups.h"
+#include "workloads/groups/dims.h"
+#include "workloads/groups/groups.h"
 
 namespace orrery::tools {
 

@@ -16,7 +16,7 @@
 #include "sim/error.h"
 #include "tools/parallel.h"
 #include "tools/report/csv.h"
-#include "workloads/step/memory.h"
+#include "workloads/memory/memory.h"
 #include "workloads/step/step.h"
 #include "workloads/step/step_bound.h"
 #include "workloads/step/step_energy.h"

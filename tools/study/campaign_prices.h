@@ -3,7 +3,7 @@
 #pragma once
 
 #include "scenarios/scenario.h"
-#include "workloads/campaign/plan.h"
+#include "workloads/runs/campaign/plan.h"
 #include "workloads/step/step.h"
 
 namespace orrery::tools {

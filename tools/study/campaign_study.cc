@@ -7,9 +7,9 @@
 #include <map>
 
 #include "tools/parallel.h"
-#include "workloads/campaign/closed_form.h"
-#include "workloads/campaign/interval.h"
-#include "workloads/campaign/what_if.h"
+#include "workloads/runs/campaign/closed_form.h"
+#include "workloads/runs/campaign/interval.h"
+#include "workloads/runs/campaign/what_if.h"
 
 namespace orrery::tools {
 

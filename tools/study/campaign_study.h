@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "tools/study/campaign_prices.h"
-#include "workloads/campaign/distribution.h"
+#include "workloads/runs/campaign/distribution.h"
 
 namespace orrery::tools {
 

@@ -7,7 +7,7 @@
 #include <ostream>
 
 #include "tools/report/text.h"
-#include "workloads/campaign/closed_form.h"
+#include "workloads/runs/campaign/closed_form.h"
 
 namespace orrery::tools {
 

@@ -8,7 +8,7 @@
 #include "sim/error.h"
 #include "tools/report/text.h"
 #include "tools/study/point.h"
-#include "workloads/step/memory.h"
+#include "workloads/memory/memory.h"
 #include "workloads/step/step.h"
 #include "workloads/step/training_cost.h"
 

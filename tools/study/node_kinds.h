@@ -7,7 +7,7 @@
 
 #include "tools/study/placements.h"
 #include "topology/cluster.h"
-#include "workloads/step/job.h"
+#include "workloads/job/job.h"
 
 namespace orrery::tools {
 

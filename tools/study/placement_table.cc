@@ -18,7 +18,7 @@
 #include "tools/report/text.h"
 #include "tools/study/alignment.h"
 #include "tools/study/queue_study.h"
-#include "workloads/step/job_values.h"
+#include "workloads/job/job_values.h"
 #include "workloads/step/shared_cluster.h"
 
 namespace orrery::tools {

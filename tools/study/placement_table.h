@@ -9,7 +9,7 @@
 
 #include "sim/settings.h"
 #include "tools/report/grid.h"
-#include "workloads/campaign/distribution.h"
+#include "workloads/runs/campaign/distribution.h"
 
 namespace orrery::tools {
 

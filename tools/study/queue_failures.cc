@@ -10,8 +10,8 @@
 #include "sim/error.h"
 #include "tools/study/campaign.h"
 #include "tools/study/campaign_prices.h"
-#include "workloads/campaign/plan.h"
-#include "workloads/step/memory.h"
+#include "workloads/memory/memory.h"
+#include "workloads/runs/campaign/plan.h"
 
 namespace orrery::tools {
 

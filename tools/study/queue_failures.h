@@ -4,7 +4,7 @@
 #include <string>
 
 #include "scenarios/scenario.h"
-#include "workloads/queue/replay.h"
+#include "workloads/runs/queue/replay.h"
 
 namespace orrery::tools {
 

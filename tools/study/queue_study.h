@@ -7,8 +7,8 @@
 
 #include "scenarios/scenario.h"
 #include "tools/study/queue_trace.h"
-#include "workloads/campaign/distribution.h"
-#include "workloads/queue/replay.h"
+#include "workloads/runs/campaign/distribution.h"
+#include "workloads/runs/queue/replay.h"
 
 namespace orrery::tools {
 

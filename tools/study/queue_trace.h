@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "workloads/queue/replay.h"
+#include "workloads/runs/queue/replay.h"
 
 namespace orrery::tools {
 

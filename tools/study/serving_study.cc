@@ -8,7 +8,7 @@
 
 #include "sim/error.h"
 #include "tools/study/trace_file.h"
-#include "workloads/step/energy.h"
+#include "workloads/job/energy.h"
 #include "workloads/step/handover_ways.h"
 
 namespace orrery::tools {

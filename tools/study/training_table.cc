@@ -14,7 +14,7 @@
 #include "tools/parallel.h"
 #include "tools/report/text.h"
 #include "tools/study/campaign_prices.h"
-#include "workloads/campaign/run.h"
+#include "workloads/runs/campaign/run.h"
 
 namespace orrery::tools {
 

@@ -1,5 +1,5 @@
 // The catalogue of algorithms between nodes. A new one is a file with its costs, their declaration and a row here, its
-// name in calibration/collective_algorithms.h, and its test.
+// name in calibration/framework/collective_algorithms.h, and its test.
 #pragma once
 
 #include <array>

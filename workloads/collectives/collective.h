@@ -11,10 +11,10 @@
 #include <string_view>
 #include <vector>
 
-#include "calibration/dispatcher.h"
-#include "calibration/profile.h"
-#include "calibration/routing.h"
-#include "calibration/software.h"
+#include "calibration/device/dispatcher.h"
+#include "calibration/device/profile.h"
+#include "calibration/device/routing.h"
+#include "calibration/framework/software.h"
 #include "sim/network.h"
 #include "topology/cluster.h"
 

@@ -4,9 +4,9 @@
 
 #include <cstdint>
 
-#include "calibration/kernel.h"
-#include "calibration/profile.h"
-#include "calibration/software.h"
+#include "calibration/device/kernel.h"
+#include "calibration/device/profile.h"
+#include "calibration/framework/software.h"
 #include "workloads/compile/layer_split.h"
 #include "workloads/model/comm_group.h"
 

@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "sim/plan.h"
-#include "workloads/compile/collective_prices.h"
 #include "workloads/compile/program_notes.h"
-#include "workloads/compile/whole_passes.h"
+#include "workloads/groups/collective_prices.h"
+#include "workloads/groups/whole_passes.h"
 #include "workloads/model/gpt.h"
 
 namespace orrery::workloads {

@@ -8,7 +8,7 @@
 #include <tuple>
 
 #include "sim/error.h"
-#include "workloads/compile/streams.h"
+#include "workloads/groups/streams.h"
 
 namespace orrery::workloads {
 

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <string_view>
 
-#include "calibration/dispatcher.h"
-#include "calibration/routing.h"
+#include "calibration/device/dispatcher.h"
+#include "calibration/device/routing.h"
 
 namespace orrery::workloads {
 

@@ -18,9 +18,9 @@
 #include <variant>
 #include <vector>
 
-#include "calibration/kernel.h"
-#include "calibration/profile.h"
-#include "calibration/software.h"
+#include "calibration/device/kernel.h"
+#include "calibration/device/profile.h"
+#include "calibration/framework/software.h"
 #include "workloads/model/comm_group.h"
 #include "workloads/model/model.h"
 

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "calibration/profile.h"
-#include "calibration/software.h"
+#include "calibration/device/profile.h"
+#include "calibration/framework/software.h"
 #include "workloads/model/layer.h"
 
 namespace orrery::workloads {

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "calibration/kernel.h"
+#include "calibration/device/kernel.h"
 #include "calibration/measure/measurement_plan.h"
 #include "workloads/model/layer.h"
 #include "workloads/model/model.h"

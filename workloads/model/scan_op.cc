@@ -1,4 +1,4 @@
-// A mixer with a state as kernels: a convolution and a scan in chunks, whose work calibration/scan.cc counts.
+// A mixer with a state as kernels: a convolution and a scan in chunks, whose work calibration/device/scan.cc counts.
 //
 // Model FLOPs are those of one position after the other, so that they do not hang on a kernel's chunks: Mamba-2 as
 // Megatron-LM counts it, 7 for each element of a head's state (NVIDIA/Megatron-LM, megatron/training/training.py,

@@ -9,7 +9,7 @@
 #include <variant>
 #include <vector>
 
-#include "calibration/serving_kernels.h"
+#include "calibration/device/serving_kernels.h"
 #include "workloads/model/model.h"
 
 namespace orrery::workloads {

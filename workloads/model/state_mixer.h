@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "calibration/scan.h"
+#include "calibration/device/scan.h"
 
 namespace orrery::workloads {
 

@@ -7,8 +7,8 @@
 
 #include "sim/engine.h"
 #include "sim/plan.h"
-#include "workloads/compile/comm_groups.h"
-#include "workloads/compile/streams.h"
+#include "workloads/groups/comm_groups.h"
+#include "workloads/groups/streams.h"
 #include "workloads/step/step.h"
 
 namespace orrery::workloads {

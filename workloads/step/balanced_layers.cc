@@ -6,8 +6,8 @@
 
 #include <algorithm>
 
-#include "workloads/step/job_values.h"
-#include "workloads/step/step_passes.h"
+#include "workloads/job/job_values.h"
+#include "workloads/job/step_passes.h"
 
 namespace orrery::workloads {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "workloads/step/job.h"
+#include "workloads/job/job.h"
 
 namespace orrery::workloads {
 

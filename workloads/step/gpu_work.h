@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "calibration/power.h"
+#include "calibration/device/power.h"
 
 namespace orrery::workloads {
 

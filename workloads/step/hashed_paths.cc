@@ -9,7 +9,7 @@
 
 #include "sim/max_min.h"
 #include "workloads/collectives/collective.h"
-#include "workloads/step/step_plan.h"
+#include "workloads/job/step_plan.h"
 
 namespace orrery::workloads {
 

@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "workloads/compile/groups.h"
-#include "workloads/step/job.h"
+#include "workloads/groups/groups.h"
+#include "workloads/job/job.h"
 
 namespace orrery::workloads {
 

@@ -17,7 +17,7 @@
 #include <string_view>
 #include <vector>
 
-#include "calibration/serving_engine.h"
+#include "calibration/framework/serving_engine.h"
 #include "workloads/model/served_pass.h"
 #include "workloads/model/tokens.h"
 #include "workloads/runs/serving/outcome.h"

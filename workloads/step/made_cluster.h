@@ -5,7 +5,7 @@
 
 #include <memory>
 
-#include "workloads/step/job.h"
+#include "workloads/job/job.h"
 
 namespace orrery::workloads {
 

@@ -11,8 +11,8 @@
 
 #include "sim/engine.h"
 #include "sim/fold.h"
-#include "workloads/compile/tensor_rate_limit.h"
-#include "workloads/step/step_plan.h"
+#include "workloads/groups/tensor_rate_limit.h"
+#include "workloads/job/step_plan.h"
 
 namespace orrery::workloads {
 

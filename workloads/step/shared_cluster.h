@@ -9,7 +9,7 @@
 #include "sim/network.h"
 #include "sim/plan.h"
 #include "topology/cluster.h"
-#include "workloads/step/job.h"
+#include "workloads/job/job.h"
 
 namespace orrery::workloads {
 

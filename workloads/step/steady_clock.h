@@ -1,4 +1,4 @@
-// The clock at which a job's GPUs run, from the power that its mix of kernels draws (calibration/power.h).
+// The clock at which a job's GPUs run, from the power that its mix of kernels draws (calibration/device/power.h).
 #pragma once
 
 #include <cstdint>
@@ -8,9 +8,9 @@
 #include <tuple>
 #include <utility>
 
-#include "calibration/power.h"
+#include "calibration/device/power.h"
+#include "workloads/job/job.h"
 #include "workloads/model/passes.h"
-#include "workloads/step/job.h"
 
 namespace orrery::workloads {
 

@@ -15,7 +15,7 @@
 #include <optional>
 
 #include "sim/engine.h"
-#include "workloads/step/step_plan.h"
+#include "workloads/job/step_plan.h"
 
 namespace orrery::workloads {
 

@@ -11,15 +11,15 @@
 #include "sim/engine_threads.h"
 #include "sim/error.h"
 #include "sim/fold.h"
+#include "workloads/job/step_plan.h"
+#include "workloads/memory/memory.h"
+#include "workloads/memory/stage_reserve.h"
 #include "workloads/step/account.h"
-#include "workloads/step/memory.h"
-#include "workloads/step/stage_reserve.h"
 #include "workloads/step/steady_state.h"
 #include "workloads/step/step_cache.h"
 #include "workloads/step/step_energy.h"
-#include "workloads/step/step_plan.h"
 #include "workloads/step/timeline.h"
-#include "workloads/step/traffic.h"
+#include "workloads/traffic/traffic.h"
 
 namespace orrery::workloads {
 

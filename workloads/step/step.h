@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "workloads/step/job.h"
-#include "workloads/step/result.h"
+#include "workloads/job/job.h"
+#include "workloads/job/result.h"
 
 namespace orrery::workloads {
 
@@ -33,7 +33,7 @@ struct StepOptions {
 StepReport simulate_step(const Job& job, const StepOptions& options = {});
 
 /// A time that the step does not undercut: its programs run by one replica that finds every link free
-/// (workloads/compile/lone_replica.h). Closer than StepBound, for a part of what simulating the step takes. Zero where
+/// (workloads/groups/lone_replica.h). Closer than StepBound, for a part of what simulating the step takes. Zero where
 /// the argument does not hold: noise, drawn loads, stages that step their optimizers apart.
 sim::Duration least_step(const Job& job, StepCache& cache);
 

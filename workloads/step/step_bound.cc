@@ -30,9 +30,9 @@
 
 #include "sim/hash.h"
 #include "sim/real.h"
+#include "workloads/job/step_plan.h"
 #include "workloads/model/moe.h"
 #include "workloads/step/made_cluster.h"
-#include "workloads/step/step_plan.h"
 
 namespace orrery::workloads {
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "topology/cluster.h"
-#include "workloads/step/job_values.h"
+#include "workloads/job/job_values.h"
 
 namespace orrery::workloads {
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "workloads/compile/lone_replica.h"
+#include "workloads/groups/lone_replica.h"
 #include "workloads/step/made_cluster.h"
 
 namespace orrery::workloads {

@@ -10,8 +10,8 @@
 #include <optional>
 #include <unordered_map>
 
+#include "workloads/job/step_plan.h"
 #include "workloads/step/step_digest.h"
-#include "workloads/step/step_plan.h"
 
 namespace orrery::workloads {
 

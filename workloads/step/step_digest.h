@@ -5,8 +5,8 @@
 
 #include <cstdint>
 
+#include "workloads/job/step_plan.h"
 #include "workloads/step/steady_state.h"
-#include "workloads/step/step_plan.h"
 
 namespace orrery::workloads {
 

@@ -4,10 +4,10 @@
 //   joules = GPUs x standing x time + sum over stages of what their kernels take beyond it
 //            + bytes on links and through NICs, each read and written once at its ends + rest of the nodes x time,
 //
-// all over what leaves the power supplies for each watt that enters them (calibration/power.h has the device's part and
-// its source). A GPU that waits for another draws what stands: so a node draws less, the more of a step is waiting.
-// While its passes run, a board draws no more than its limit: what its constants would have it draw beyond that is
-// taken off its activity.
+// all over what leaves the power supplies for each watt that enters them (calibration/device/power.h has the device's
+// part and its source). A GPU that waits for another draws what stands: so a node draws less, the more of a step is
+// waiting. While its passes run, a board draws no more than its limit: what its constants would have it draw beyond
+// that is taken off its activity.
 //
 // Left out: switches between nodes and their optics, storage and head nodes (a site's PUE may hold them), what
 // evaluation passes and the host's work between steps draw, slow GPUs, repeated work after a failure.

@@ -3,9 +3,9 @@
 
 #include <vector>
 
-#include "workloads/compile/group_shapes.h"
-#include "workloads/step/energy.h"
-#include "workloads/step/job_values.h"
+#include "workloads/groups/group_shapes.h"
+#include "workloads/job/energy.h"
+#include "workloads/job/job_values.h"
 #include "workloads/step/step.h"
 
 namespace orrery::workloads {

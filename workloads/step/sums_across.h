@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "workloads/step/job.h"
+#include "workloads/job/job.h"
 
 namespace orrery::workloads {
 

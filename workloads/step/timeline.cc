@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "sim/error.h"
-#include "workloads/step/high_water.h"
+#include "workloads/memory/high_water.h"
 
 namespace orrery::workloads {
 

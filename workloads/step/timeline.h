@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "sim/engine.h"
+#include "workloads/job/step_plan.h"
 #include "workloads/model/kept.h"
 #include "workloads/step/step.h"
-#include "workloads/step/step_plan.h"
 
 namespace orrery::workloads {
 

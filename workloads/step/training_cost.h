@@ -1,7 +1,7 @@
 // What a whole training run takes and costs, from the throughput of one step.
 #pragma once
 
-#include "workloads/step/job.h"
+#include "workloads/job/job.h"
 
 namespace orrery::workloads {
 

@@ -1,0 +1,63 @@
+// Mixers that carry a state along the sequence in place of keys and values, as shapes: what a device profile can be
+// asked to time. A state of [key_dim, value_dim] a head is updated by every token; kernels work on chunks of positions,
+// inside which they multiply matrices as attention does, and hand a state on between them.
+//
+// Sources: Mamba-2 (Dao and Gu, arXiv 2405.21060) and its kernels (state-spaces/mamba, mamba_ssm/ops/triton/
+// ssd_combined.py); Gated DeltaNet (arXiv 2412.06464), Kimi Delta Attention (arXiv 2510.26692) and lightning attention
+// (arXiv 2501.08313) by the kernels of fla-org/flash-linear-attention (fla/ops/gated_delta_rule, kda, simple_gla).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "calibration/device/kernel.h"
+
+namespace orrery::calibration {
+
+enum class ScanKind : std::uint8_t { mamba2, gated_delta, kda, lightning };
+inline constexpr std::size_t kScanKinds = 4;
+std::string_view name_of(ScanKind kind);
+
+/// The kernels of mixers between their products, by what they reach of a device: a short causal convolution over
+/// channels and a scan in chunks; of sparse attention the scores of an indexer, the choice of keys by them, and
+/// attention to what was chosen.
+enum class MixerKernel : std::uint8_t { convolution, chunks, index, choice, attention };
+inline constexpr std::size_t kMixerKernels = 5;
+std::string_view name_of(MixerKernel kernel);
+enum class ScanPass : std::uint8_t { forward, backward };
+
+struct Scan {
+  ScanKind kind = ScanKind::mamba2;
+  MixerKernel kernel = MixerKernel::chunks;
+  DataType dtype = DataType::bf16;
+  std::int64_t batch = 1, positions = 1;
+  std::int64_t heads = 1;      // of values, each with a state
+  std::int64_t key_heads = 1;  // of keys and queries; Mamba-2's groups
+  std::int64_t key_dim = 1;    // Mamba-2's state
+  std::int64_t value_dim = 1;
+  std::int64_t channels = 0;  // of a convolution
+  std::int64_t taps = 4;      // positions that it sees
+  std::int64_t chunk = 64;    // positions of one
+  ScanPass pass = ScanPass::forward;
+};
+
+/// What its kernels do, as they are written: products inside chunks and with states, and every tensor that one of them
+/// hands to the next through memory.
+struct MixerWork {
+  double flops = 0, bytes = 0;
+  std::int64_t launches = 1;
+};
+MixerWork work_of(const Scan& scan);
+
+/// Positions of a chunk of the public kernels: 256 of Mamba-2's by default, 64 of flash-linear-attention's.
+constexpr std::int64_t usual_chunk(ScanKind kind) { return kind == ScanKind::mamba2 ? 256 : 64; }
+
+/// How far kernels get: seconds that they take at least for each launch, shares of the data sheet's bandwidth and of
+/// its matrix units in the type that it multiplies.
+struct MixerRates {
+  double launch = 0, bandwidth = 0, rate = 0;
+};
+double seconds_of(const MixerWork& work, const MixerRates& rates, double bandwidth, double peak);
+
+}  // namespace orrery::calibration

@@ -1,0 +1,153 @@
+// What a kernel of an inference engine takes: a structure with a few parameters of physical meaning, and a correction.
+//
+//   time = structure(parameters, work) * exp(correction(ln sizes)),   never below the data sheet's roofline
+//
+// A family (serving_families.h) says which parameters its structure has, and which sizes the correction goes by. The
+// correction is linear between knots of up to five sizes, in their logarithms, and constant beyond them: it holds what
+// a library's choice of tiles and splits costs, and what the structure leaves out. Private to this room: the fit writes
+// it, serving_kernels.cc answers from it.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "calibration/device/kernel.h"
+#include "calibration/device/optimise.h"
+#include "calibration/device/routing.h"
+#include "calibration/device/scan.h"
+#include "calibration/device/serving_kernels.h"
+
+namespace orrery::calibration {
+
+inline constexpr std::size_t kMostSizes = 6, kMostAxes = 4, kMostGrids = 4;
+
+/// ln(time / structure) as a sum of grids, each over some of a family's sizes.
+struct Correction {
+  struct Axis {
+    std::size_t size = 0;       // of those that the family counts
+    std::vector<double> knots;  // rising
+  };
+  struct Grid {
+    std::vector<Axis> axes;
+    std::vector<double> value;  // row-major, the last axis fastest
+    std::size_t knots() const;
+  };
+  std::vector<Grid> grids;
+
+  struct Share {
+    std::size_t knot = 0;
+    double weight = 0;
+  };
+  using Sizes = std::array<double, kMostSizes>;
+  static constexpr std::size_t kCorners = std::size_t{1} << kMostAxes;
+  using Corners = std::array<Share, kCorners>;
+  /// Knots of a grid around a point and their weights, which sum to 1; how many there are.
+  static std::size_t shares(const Grid& grid, const Sizes& sizes, Corners& out);
+  double at(const Sizes& sizes) const;
+};
+
+/// What the structures know of a device.
+struct ServingFacts {
+  double processors = 1, bandwidth = 1;   // bytes/s
+  std::array<double, kDataTypes> peak{};  // FLOP/s
+};
+ServingFacts facts_of(const DeviceProfile& device);
+
+/// A shape by what its family counts: names are the family's.
+using Work = std::array<double, 13>;
+
+struct ServingFamily {
+  struct Parameter {
+    enum class Unit : std::uint8_t { seconds, rate, plain };  // rate: bytes/s
+    std::string_view name;
+    Unit unit;
+    double low, high, start;
+    std::string_view meaning;
+  };
+  std::string_view name, meaning;
+  std::vector<std::string_view> variants;  // by the types of weights or cache, or how they are launched
+  std::vector<Parameter> parameters;
+  std::vector<std::string_view> sizes_of_correction;
+  std::vector<std::vector<Correction::Axis>> grids;
+  double (*structure)(const ServingFacts&, std::span<const double> parameters, const Work&);
+  double (*roofline)(const ServingFacts&, const Work&);
+  Correction::Sizes (*sizes)(const Work&);
+};
+
+/// A kernel of a mixer with a state, as an engine runs it; which of its kernels is the variant of the part's family
+/// (serving_scans.cc).
+struct ServedScan {
+  enum class Part : std::uint8_t { convolution, prompt, step } part = Part::prompt;
+  std::size_t variant = 0;
+  ScanKind kind = ScanKind::gated_delta;
+  double sequences = 1, positions = 1;
+  double heads = 1, key_heads = 1, key_dim = 1, value_dim = 1;  // of this rank
+};
+/// The first of their families among all, in the order of the parts.
+inline constexpr std::size_t kFirstScan = 10;
+
+/// Of a layer's whole sparse attention: dsa (DeepSeek-V3.2, GLM-5), csa and hca (DeepSeek-V4), msa (MiniMax-M3).
+struct SparseBlock {
+  enum class Kind : std::uint8_t { dsa, csa, hca, msa } kind = Kind::dsa;
+  WeightType type = WeightType::bf16;  // of the projections
+  bool decode = true;
+  double sequences = 1, fresh = 1, cached = 0;
+  double heads = 1, all_heads = 1, kv_heads = 1;  // of this rank; of the model
+  double kv_bytes = 2;
+  DataType computed = DataType::bf16;  // that attention multiplies
+  double hidden = 1, q_rank = 0, kv_rank = 0, nope = 0, rope = 0, value = 128, out_groups = 1, out_rank = 0;
+  double index_heads = 0, index_dim = 128;   // 0: what another layer chose
+  double chosen = 0, ratio = 0, window = 0;  // keys; 0: all. Tokens to a key. Tokens beside
+};
+/// The first of their families among all: decoding, prompts.
+inline constexpr std::size_t kFirstSparse = 13;
+
+/// A shape as a family's.
+struct Asked {
+  std::size_t family = 0, variant = 0;
+  Work work{};
+};
+/// All families; Asked::family counts them.
+const std::vector<const ServingFamily*>& serving_families();
+Asked asked(const DecodeAttention& shape);
+Asked asked(const LatentDecode& shape);
+Asked asked(const PrefillAttention& shape);
+Asked asked(const ServedProduct& shape);
+Asked asked(const ServedMixture& shape);
+Asked asked(const LatentBlock& shape);
+Asked asked(const ServedAllReduce& shape);
+Asked asked(const LowLatencyExchange& shape);
+Asked asked(const ServedScan& shape);
+Asked asked(const SparseBlock& shape);
+
+struct ServingKernel {
+  const ServingFamily* family = nullptr;
+  std::vector<double> parameters;
+  Correction correction;
+
+  double seconds(const ServingFacts& facts, const Work& work) const;
+};
+
+/// The structure with what is assumed of any device, no correction.
+ServingKernel assumed_kernel(const ServingFamily& family);
+
+struct ServingKernels::Model {
+  ServingFacts facts;
+  std::string provenance;
+  std::vector<std::vector<std::optional<ServingKernel>>> fitted;  // by family and variant
+  std::vector<ServingKernel> assumed;                             // by family
+
+  /// What was fitted, or stands in for it: the structure of another variant, or what is assumed.
+  double seconds(const Asked& asked) const;
+};
+
+/// Both at once: the longer, and a part of the shorter where they are alike.
+double together(double a, double b);
+
+}  // namespace orrery::calibration

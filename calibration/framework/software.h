@@ -1,0 +1,382 @@
+// A generation of training software (a framework and its era), read from calibration/software/<name>.yaml: what it
+// fuses, what it overlaps, what its host code costs. Facts come from the frameworks' repositories and papers, numbers
+// from fits; rows that share a name share every number. generation.h resolves what is written there (features, a
+// collective library, fitted numbers, older generations) to the flat keys that are read here.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "calibration/device/kernel.h"
+#include "calibration/device/keys.h"
+#include "calibration/framework/collective_algorithms.h"
+#include "calibration/framework/recipe.h"
+#include "sim/settings.h"
+#include "sim/units.h"
+
+namespace orrery::calibration {
+
+/// What data-parallel ranks share out instead of repeating: ZeRO stages 0 to 3.
+enum class Sharding : std::uint8_t { none, optimizer, gradients, parameters };
+/// What the backward pass computes again: nothing, the core of attention, or whole layers.
+enum class Recompute : std::uint8_t { none, selective, full };
+/// Attention in one kernel, or as matrix products and a softmax.
+enum class AttentionKind : std::uint8_t { flash, unfused };
+/// How layers are shared out: where stages do not divide them evenly, or stage by stage up to the most that any has to
+/// hold; or always by the sizes of their products, the head's among them.
+enum class LayerSharing : std::uint8_t { even, fill, weigh };
+/// Jobs whose ranks compare every call ahead of it: those whose stages lie on several nodes, all or none.
+enum class ChecksCalls : std::uint8_t { between_nodes, always, never };
+/// Gradients of weights: by their GEMM into a tensor of its own, or added onto the accumulated ones, in fp32 alone or
+/// in 16 bit too.
+enum class WeightGradients : std::uint8_t { apart, fused, fused_16bit };
+/// Queries, keys and values: one product, one whose parts are copied out of its tensor, or three.
+enum class QueryLayers : std::uint8_t { joint, parted, separate };
+/// When operands of 8 bits are cast: by kernels of their own, by those that make the tensor, or, where all of it shares
+/// a scale, behind a pass that looks for its largest magnitude, or one that the kernel which makes it has looked for.
+enum class Casts : std::uint8_t { apart, fused, scaled, scaled_by_makers };
+/// What of a chunk is cut into buckets of a given size: every chunk; the first of a pipeline, others being one; or
+/// none, buckets being chunks, or where there is one chunk its layers.
+enum class BucketCut : std::uint8_t { every_chunk, first_chunk, as_model };
+/// With sharding: optimizer, gradients are scattered; or all-reduced, in the type of the activations; or in their own,
+/// behind the last backward pass.
+enum class ShardReduction : std::uint8_t { scatter, all_reduce, all_reduce_last };
+/// With sharding: gradients, they are reduced once a step, in every backward pass, or then weight by weight to their
+/// owners.
+enum class GradientPasses : std::uint8_t { once, every_pass, to_owners };
+/// 16-bit gradients of a backward pass that are added up in fp32: dropped, held from its end on, or kept beside those.
+enum class TrainingGradients : std::uint8_t { dropped, held, kept };
+/// Sharded parameters are gathered layer by layer; weight by weight; or so with the host waiting around each call.
+enum class Fetches : std::uint8_t { by_unit, by_weight, by_weight_drained };
+/// With sharding: parameters, gradients are reduced in every pass; between groups of parallelism.shard_group once a
+/// step; or all of them in its last backward pass alone.
+enum class UnitReduction : std::uint8_t { every_pass, groups_once, last_pass };
+/// Messages between stages that tensor ranks share out.
+enum class ScatteredMessages : std::uint8_t { none, activations, both };
+/// The optimizer's states: fp32; with moments of 16 bits; or all in the type of the weights, which are updated as they
+/// are.
+enum class OptimizerStates : std::uint8_t { fp32, moments_16bit, as_weights };
+/// With states in the host's memory, gradients leave behind the last backward pass; with each, those of several being
+/// added up by the device; or by the host, which clips them too.
+enum class OffloadedGradients : std::uint8_t { behind_passes, in_passes, added_by_host };
+/// Messages between stages overlap by default: never, where stages have several chunks, or always.
+enum class PipelineOverlap : std::uint8_t { never, of_chunks, always };
+std::string_view name_of(WeightGradients gradients);
+std::string_view name_of(QueryLayers layers);
+std::string_view name_of(Casts casts);
+std::string_view name_of(BucketCut cut);
+std::string_view name_of(ShardReduction reduction);
+std::string_view name_of(GradientPasses passes);
+std::string_view name_of(TrainingGradients gradients);
+std::string_view name_of(Fetches fetches);
+std::string_view name_of(UnitReduction reduction);
+std::string_view name_of(ScatteredMessages messages);
+std::string_view name_of(OptimizerStates states);
+std::string_view name_of(OffloadedGradients gradients);
+std::string_view name_of(PipelineOverlap overlap);
+/// The output of attention, into the layout of the projection: a copy that is kept, or that the backward pass makes
+/// again.
+enum class OutputCopy : std::uint8_t { none, kept, made_again };
+std::string_view name_of(OutputCopy copy);
+/// Parts of a layer of experts that the host replays as CUDA graphs: none; its router, up to the counts of tokens; or
+/// all that lies ahead of these, attention among it.
+enum class Graphs : std::uint8_t { none, router, ahead_of_counts };
+std::string_view name_of(Graphs graphs);
+std::string_view name_of(Sharding sharding);
+std::string_view name_of(Recompute recompute);
+std::string_view name_of(AttentionKind attention);
+std::string_view name_of(LayerSharing sharing);
+std::string_view name_of(ChecksCalls jobs);
+
+/// What the host spends, in time, and where it waits for the device.
+struct HostCosts {
+  sim::Duration kernel_issue{};       // host time to launch one kernel (framework and driver)
+  sim::Duration operation_host{};     // beyond that, of an operation of the framework, once for all of its launches
+  double backward_issue_share = 1.0;  // of either in the backward pass, over that in the forward pass
+  Graphs graphs = Graphs::none;
+  sim::Duration microbatch_host{};    // per forward pass: a batch fetched and sent, masks and positions made
+  bool host_waits_for_batch = false;  // the host synchronises with the device when it has fetched a micro-batch
+  sim::Duration transfer_issue{};     // host time to launch one collective or send/receive
+  /// Beyond that, around a collective of a tensor group; and ahead of one whose ranks compare it first, for each rank
+  /// of its group, and for each node of a group that lies over several.
+  struct GroupCalls {
+    sim::Duration tensor{};
+    ChecksCalls checked = ChecksCalls::between_nodes;
+    sim::Duration per_rank{}, per_node{};
+    bool operator==(const GroupCalls&) const = default;
+  } calls;
+  /// Around a layer of experts, beyond its launches, in each direction: ahead of the counts of tokens; between these
+  /// and the experts, where sizes are new; again for each expert of the rank, and for each whose operands are put into
+  /// 8 bits or fewer; and where its exchanges hide behind another micro-batch.
+  sim::Duration expert_layer_host{}, expert_dispatch_host{}, expert_host{}, expert_quantisers_host{},
+      expert_overlap_host{};
+  sim::Duration step_begin_host{};  // ahead of a step's first pass, the device idle: batch, logging, trainer's loop
+  sim::Duration step_host{};        // per step, outside kernels: data loader, logging, Python
+  sim::Duration evaluation_host{};  // per evaluation, beyond its passes: iterators, losses gathered, a slow step after
+  bool blocking_launches = false;   // the host waits for every kernel before it issues the next
+  bool operator==(const HostCosts&) const = default;
+};
+
+/// What a scenario that leaves a key out is taken to mean.
+struct ScenarioDefaults {
+  AttentionKind attention = AttentionKind::flash;
+  Recompute recompute = Recompute::none;
+  Sharding sharding = Sharding::none;
+  std::string schedule = "1f1b";  // by its name: schedules belong to the room of workloads
+  LayerSharing layer_split = LayerSharing::even;
+  bool experts_follow_tensor = false;  // experts are cut over the tensor group, whatever a scenario says
+  bool sequence_parallel = false;
+  bool overlap_tensor = false, overlap_gradients = false, overlap_parameters = false;
+  PipelineOverlap overlap_pipeline = PipelineOverlap::never;
+  bool operator==(const ScenarioDefaults&) const = default;
+};
+
+/// Rates of linear layers' GEMMs.
+struct GemmRates {
+  double misaligned = 1;   // of a 16-bit one whose rows do not begin at 16 bytes, over an aligned one
+  double of_library = 1;   // of any 16-bit one, over that with the library that the device was measured with
+  double rows_scaled = 1;  // of a forward one with scales of rows and long sums, over one with one scale
+  bool operator==(const GemmRates&) const = default;
+};
+
+/// Linear layers: what their GEMMs take along.
+struct LinearStyle {
+  WeightGradients weight_gradients = WeightGradients::fused;
+  bool bias_in_gemm = false;  // the GEMM adds the bias
+  struct Queries {
+    QueryLayers layers = QueryLayers::joint;  // three have a reduction of the input's gradient each
+    bool separate() const { return layers == QueryLayers::separate; }
+    bool shares_heads = false;  // tensor ranks that are more than the heads of keys share these, of a gathered tensor
+    bool operator==(const Queries&) const = default;
+  } queries;
+  bool separate_gate = false;  // a gated MLP's two up projections are two products
+  GemmRates rates;
+  double column_cast_traffic = 1;      // bytes of an operand's cast with scales of columns, over one with those of rows
+  bool async_tensor_backward = false;  // input-gradient reductions run beside the weight-gradient GEMMs
+  bool keeps_gathered_inputs = false;  // of column-parallel layers, for their weight gradients
+  bool fp8_activation_input = false;   // what the activation between two reads is kept in fp8
+  bool gathers_quantised = false;      // the tensor group gathers what is cast, where all of it shares a scale
+  bool sequence_behind_batch = false;  // what a tensor group exchanges is copied into, or out of, the order of ranks
+  bool recomputes_needed_only = false;  // of recomputed parts, no product whose result no gradient needs
+  bool exchanges_fused = false;         // one that overlaps does so with a product of its own, and nothing else
+  bool copies_units = false;  // units of sharded parameters are copied out of their gather and into their reduction
+  bool operator==(const LinearStyle&) const = default;
+};
+
+/// The head and the loss.
+struct HeadStyle {
+  bool pads_vocabulary = true;   // up to a multiple of 128 per tensor rank, so that the head's GEMMs are aligned
+  double training_metrics = 0;   // losses computed once more per micro-batch, for the log
+  bool z_loss = false;           // the logits' log-sum-exp, squared, is part of the loss
+  bool gathers_logits = false;   // of all shards of the vocabulary, ahead of a loss that every rank computes
+  bool whole_embedding = false;  // every tensor rank holds all of the embedding
+  bool operator==(const HeadStyle&) const = default;
+};
+
+/// What is done around the products of experts.
+struct ExpertHabits {
+  bool weighs_activations = false;  // what an expert's activation makes is scaled by each token's routing weight
+  bool pads_rows = false;           // in types with scales, rows of each expert are copied out to whole blocks of these
+  double spare_processors = 0;      // SMs that fused products leave free where exchanges run beside another micro-batch
+  bool unfused_permutation = false;  // tokens come into the order of experts by index operations, one kernel each
+  bool operator==(const ExpertHabits&) const = default;
+};
+
+/// How the kernels of a layer are cut: what is fused with what, and what is computed beside it.
+struct LayerStyle {
+  Recipes recipes;
+  Casts casts = Casts::apart;
+  /// Of fp8: a scale of each tensor, found by a pass of its own, or by whatever kernel.
+  bool looks_for_scales() const { return casts == Casts::scaled; }
+  bool has_tensor_scales() const { return casts == Casts::scaled || casts == Casts::scaled_by_makers; }
+  bool dropout = true;           // of hidden states and attention probabilities
+  bool compiled_blocks = false;  // a compiler fuses what lies between the products of a block, and nothing outside
+  double extra_kernels_per_layer = 0;  // small kernels per layer and direction beyond those modelled (views, copies)
+  LinearStyle linear;
+  HeadStyle head;
+  ExpertHabits experts;
+  bool operator==(const LayerStyle&) const = default;
+};
+
+/// Which kernels attention is, and what is moved about for them.
+struct AttentionStyle {
+  double qkv_copies = 0;  // times that q, k and v are copied on the way to the attention kernel, beyond its recipe
+  double qkv_gradient_copies = 0;  // and their gradients on the way back
+  bool repeats_keys = false;       // keys and values are copied out to as many heads as queries have
+  OutputCopy output_copy = OutputCopy::none;
+  bool keeps_first_keys = false;        // keys and values are copied, and stay where queries lie beside them too
+  bool gathered_in_blocks = false;      // gathered keys are attended to block by block, gradients sent on in fp32
+  double fused_softmax_matrices = 1;    // unfused attention: score matrices that the softmax kernel takes at a time
+  bool fused_softmax_by_heads = false;  // whether that kernel may run is judged by the heads of a rank, by mistake
+  AttentionKernel attention_kernel = AttentionKernel::fused;
+  double score_operations = 0;  // in fp32, of each score beyond those of that kernel
+  /// The host reads from the device, which idles for each: transfer, wake-up, launch of what follows.
+  struct HostReads {
+    double per_attention = 0;  // times, in a forward pass of attention
+    sim::Duration each{};
+    bool operator==(const HostReads&) const = default;
+  } host_reads;
+  bool operator==(const AttentionStyle&) const = default;
+};
+
+/// How gradients and parameters are cut into the buckets of data-parallel collectives, and when these begin.
+struct BucketPolicy {
+  sim::Bytes gradient_bucket{};        // 0: one bucket per chunk
+  sim::Bytes first_gradient_bucket{};  // of a chunk, in the order in which gradients are ready; 0: as the others
+  sim::Bytes parameter_bucket{};
+  bool data_collectives_in_step = false;  // a chunk's collectives begin on all pipeline stages at a time
+  double bucket_elements_per_rank = 0;    // a bucket of given size holds at least this for each data-parallel rank
+  BucketCut cut = BucketCut::every_chunk;
+  bool gradient_buckets_by_weight = false;  // one is closed by the weight that fills it, else by the layer
+  bool one_launch_queue = false;  // what is launched behind a reduction of gradients begins no earlier than it does
+  bool operator==(const BucketPolicy&) const = default;
+};
+
+/// In which types, and by which collectives, gradients are added up and parameters handed out.
+struct GradientReduction {
+  DataType gradient_dtype = DataType::fp32;  // of the gradient buffers and their reduction, but in fp16 training
+  DataType parameter_gather_dtype = DataType::bf16;  // of the parameter all-gather
+  bool reduces_amax = false;  // fp8: every pass of a chunk ends in an all-reduce over tensor and data ranks
+  ShardReduction of_shards = ShardReduction::scatter;
+  GradientPasses passes = GradientPasses::every_pass;
+  bool reduces_every_pass() const { return passes != GradientPasses::once; }
+  DataType fp16_accumulation = DataType::fp32;  // of the gradient buffers, and their reduction, in fp16 training
+  TrainingGradients of_training = TrainingGradients::dropped;
+  bool operator==(const GradientReduction&) const = default;
+};
+
+/// How parameters that are shared out come together for a pass (ZeRO 3, FSDP), and what calls of their ranks cost.
+struct FetchStyle {
+  Fetches fetches = Fetches::by_unit;
+  bool by_weight() const { return fetches != Fetches::by_unit; }
+  bool collectives_by_list = false;     // a call takes a list of its ranks' parts, which lie in a buffer beside it
+  sim::Duration fetch_call_per_rank{};  // host time of a call for each rank's part
+  double live_parameters = 0;           // elements at hand from which nothing is fetched ahead; 0: no limit
+  double reuse_distance = 0;            // elements of other weights until its next use up to which a weight stays
+  bool quantised_fetches = false;       // parameters travel in blocks of int8
+  bool quantised_reductions = false;    // gradients travel in blocks of int4
+  UnitReduction reduction = UnitReduction::every_pass;
+  bool reduces_last_pass() const { return reduction == UnitReduction::last_pass; }
+  bool reduces_groups_once() const { return reduction == UnitReduction::groups_once; }
+  bool operator==(const FetchStyle&) const = default;
+};
+
+/// How activations and gradients go from stage to stage.
+struct MessagePolicy {
+  bool host_waits_for_pipeline = false;  // the host synchronises with the device after every pipeline send/receive
+  bool overlap_pipeline_warmup = true;   // where messages overlap, those between two forward or backward passes do too
+  /// An interleaved pipeline with as many micro-batches as stages runs all forward passes before any backward one.
+  bool runs_one_group_forward = true;
+  /// Interleaved 1F1B runs slot by slot: at the end of each, stages wait for what neighbours send them in it.
+  bool ends_slots = false;
+  ScatteredMessages scattered = ScatteredMessages::none;  // split over the tensor group, gathered by NVLink
+  /// Host time on either side ahead of a message, in which its stages agree on the shapes of its tensors.
+  sim::Duration activation_shapes_host{}, gradient_shapes_host{};
+  bool operator==(const MessagePolicy&) const = default;
+};
+
+/// How the optimizer step is cut into kernels.
+struct OptimizerStyle {
+  std::shared_ptr<const Recipe> recipe;  // of the update; null: nothing runs
+  OptimizerStates states = OptimizerStates::fp32;
+  bool follows_weights() const { return states == OptimizerStates::as_weights; }
+  bool clears_gradients = true;  // their buffers are set to zero; else backward passes make new ones
+  // With states in the host's memory (offload.optimizer).
+  OffloadedGradients offloaded_gradients = OffloadedGradients::behind_passes;
+  bool leaves_in_passes() const { return offloaded_gradients != OffloadedGradients::behind_passes; }
+  bool host_adds() const { return offloaded_gradients == OffloadedGradients::added_by_host; }
+  double host_update_share = 0.45;  // of its memory's bandwidth; assumed: no step with it was measured
+  bool operator==(const OptimizerStyle&) const = default;
+};
+
+/// How far a host is ahead of its device, for what is reserved meanwhile. In launches, as which events that are
+/// recorded or waited for count too.
+struct HostLaunches {
+  double ahead = 0;            // at most; 0: what waits for other streams is not counted
+  bool past_messages = false;  // messages between stages do not hold the host back
+  // Of a block's pass as the framework launches them, where one kernel stands for several in what is priced; 0: as
+  // there.
+  double forward_block = 0, backward_block = 0;
+  bool operator==(const HostLaunches&) const = default;
+};
+
+/// What stays allocated that the computation does not need.
+struct MemoryHabits {
+  bool keeps_pipeline_outputs = false;    // a stage's output stays allocated until its backward pass
+  bool receives_apart = false;            // every micro-batch of a step has buffers of its own for what is received
+  double allocator_overhead = 0;          // held by the caching allocator beyond what is allocated, over the latter
+  sim::Bytes context_memory{};            // CUDA context with the libraries' kernels and workspaces
+  sim::Bytes communicator_memory{};       // buffers of one NCCL communicator
+  bool allocates_gradients_late = false;  // a chunk's whole gradients live from its first backward pass to its last
+  bool frees_end_unit = false;            // FSDP's root unit, embedding and head, is gathered again behind the loss
+  bool gathers_in_own_pool = false;       // units of sharded parameters are gathered in memory of another stream's pool
+  bool keeps_last_unit = false;           // the last block's stays gathered from its forward to its backward pass
+  bool holds_last_inputs = false;  // a chunk holds what it received last, and its gradient, until it receives again
+  HostLaunches launches;
+  bool walks_allocator = false;         // reserved memory is walked tensor by tensor through the caching allocator
+  bool gathers_into_gradients = false;  // mxfp8 weights alone are kept; what is gathered lies in the gradients' buffer
+  bool operator==(const MemoryHabits&) const = default;
+};
+
+/// What running beside something else costs. Factors on time, but for collective_processors.
+struct OverlapCosts {
+  double compute_slowdown_under_collective =
+      1.0;                               // kernels beside a data-parallel collective: SMs and bandwidth shared
+  double tensor_overlap_slowdown = 1.0;  // a GEMM split to overlap with its collective
+  double collective_processors = 0;      // that a collective inside a node takes from the GEMM that it runs beside
+  double pipeline_slowdown = 1.0;        // kernels of a pipeline's stages: the slowest GPU sets its pace
+  double kernel_slowdown = 1.0;          // of every kernel, over the kernels that the device's profile was fitted to
+  bool operator==(const OverlapCosts&) const = default;
+};
+
+/// Collectives between nodes: the library (NCCL, RCCL) and its transport. The fabric's own path latency comes on top of
+/// each step across the network.
+struct CollectiveLibrary {
+  sim::Duration collective_base{};       // fixed cost of one inter-node collective or send/receive
+  sim::Duration collective_step_ring{};  // protocol cost per ring step across the network, Simple protocol
+  sim::Duration collective_step_node{};  // per ring step inside a node
+  sim::Duration collective_step_tree{};  // protocol cost per tree level across the network
+  double exchange_share = 1;             // of a NIC's rate that the messages of an all-to-all reach between nodes
+  /// What the library chooses from between nodes; a ring or a pairwise exchange where none of these can do a call.
+  CollectiveAlgorithms collective_algorithms{0b0100'0111};  // ring, tree, nvls_tree, pairwise
+  bool operator==(const CollectiveLibrary&) const = default;
+};
+
+struct Software {
+  std::string name;
+  std::string provenance;
+  HostCosts host;
+  ScenarioDefaults defaults;
+  LayerStyle layers;
+  AttentionStyle attention_style;
+  BucketPolicy buckets;
+  GradientReduction gradients;
+  FetchStyle fetches;
+  MessagePolicy messages;
+  OptimizerStyle optimizer;
+  MemoryHabits memory;
+  OverlapCosts overlap;
+  CollectiveLibrary library;
+  bool operator==(const Software&) const = default;
+
+  /// Reads the keys of a generation (see generation.h), whose recipes are those of the book. Throws sim::UserError.
+  static Software load(const sim::Settings& document, const RecipeBook& book);
+};
+
+/// The blocks of keys that a generation's documents are written in.
+enum class SoftwareBlock : std::uint8_t {
+  all,          // every key that a feature or a generation may set
+  host,         // what the host costs and where it waits
+  fitted,       // numbers
+  collectives,  // what a collective library decides
+};
+/// The names of a block's keys.
+const std::vector<std::string>& keys_of(SoftwareBlock block);
+
+/// `document` with keys of former releases as they are written now: fused_cross_entropy: true is recipe.loss: fused.
+/// Throws sim::UserError for one that has no such form, and names the key to set.
+sim::Settings with_present_keys(const sim::Settings& document);
+
+}  // namespace orrery::calibration

@@ -1,0 +1,65 @@
+// `orrery serving`: requests served by one or more replicas of a model.
+#include "scenarios/serving.h"
+
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "scenarios/scenario.h"
+#include "tools/command_options.h"
+#include "tools/commands/commands.h"
+#include "tools/report/output.h"
+#include "tools/report/page.h"
+#include "tools/report/report.h"
+#include "tools/study/serving.h"
+
+namespace orrery::tools {
+
+namespace {
+
+struct ServingFlags {
+  std::string scenario, json, report, requests, timeline;
+  std::vector<std::string> sets;
+};
+
+int serving_command(const ServingFlags& options) {
+  for (const std::string& file : {options.json, options.requests, options.timeline}) check_writable(file);
+  check_report(options.report);
+  const sim::Settings document = scenarios::read_scenario(options.scenario, options.sets);
+  const scenarios::ServingScenario scenario = scenarios::load_serving(document);
+  if (scenario.workload)
+    document.at("workload")
+        .fail("is one iteration, which orrery run looks at; expected none where requests are served");
+  const ServingStudy study = study_serving(scenario);
+  if (!options.json.empty())
+    write_output(options.json, [&](std::ostream& out) { write_json(out, serving_json(study)); });
+  if (!options.report.empty())
+    write_output(options.report, [&](std::ostream& out) { write_page(out, serving_page(study)); });
+  if (!options.requests.empty())
+    write_output(options.requests, [&](std::ostream& out) { write_requests_csv(out, study); });
+  if (!options.timeline.empty())
+    write_output(options.timeline, [&](std::ostream& out) { write_timeline_csv(out, study); });
+  const bool documents =
+      options.json == "-" || options.report == "-" || options.requests == "-" || options.timeline == "-";
+  if (!documents) write_serving(std::cout, study);
+  return kDone;
+}
+
+}  // namespace
+
+Action declare_serving(CommandOptions app) {
+  const auto options = std::make_shared<ServingFlags>();
+  app.add_option("scenario", options->scenario, "scenario with a serving section, a file (YAML) or a name").required();
+  app.add_option("--set", options->sets, "key.path=value, laid over the scenario; may be repeated")
+      .allow_extra_args(false)
+      .type_name("KEY=VALUE");
+  app.add_option("--json", options->json, "write the result as JSON to FILE, or to standard output for -")
+      .type_name("FILE");
+  app.add_option("--report", options->report, "write charts as one HTML file that needs no network").type_name("FILE");
+  app.add_option("--requests", options->requests, "write a row for each request as CSV to FILE").type_name("FILE");
+  app.add_option("--timeline", options->timeline, "write what runs, waits and is cached over time as CSV to FILE")
+      .type_name("FILE");
+  return [options] { return serving_command(*options); };
+}
+
+}  // namespace orrery::tools

@@ -1,0 +1,549 @@
+// Closed forms of mixtures of experts. See mixture_traffic.h. With T tokens that a rank routes, k experts of E for
+// each, n ranks of an expert group, h hidden, e bytes of an element:
+//  - all-to-all: T k h e bytes a rank, of which it sends (n-1)/n, there and back; k weights of a token beside them;
+//  - all-gather: T n h e bytes of tokens and T n E (4 + 1) of weights and map gathered, T n h 4 added up and scattered;
+//  - once a node and rank: with p(a) the probability that a token meets one of a equal sets of the experts,
+//    1 - C(E - E/a, k) / C(E, k), a rank sends T h e (nodes - 1) p(nodes) to other nodes and T h e n p(n) (g-1)/g
+//    inside, g ranks of the group to a node.
+#include "workloads/traffic/mixture_traffic.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "sim/real.h"
+#include "workloads/groups/placement.h"
+
+namespace orrery::workloads {
+
+namespace {
+
+using sim::real;
+
+/// Products by outputs read their input whole, those beside them the same; those by inputs make parts of a sum.
+void add_operators(const Operators& operators, MixtureLayers& sum) {
+  for (const Operator& op : operators.run) {
+    if (op.cut == Operator::Cut::in) {
+      sum.operators_left += op.share;
+      sum.operators_leave += 1;
+    }
+    if (op.cut != Operator::Cut::out || op.beside) continue;
+    sum.operators_read += real(op.in) * op.share;
+    sum.operators_enter += 1;
+  }
+}
+
+/// Layers of a model with experts, and with a dense MLP; the ones that predict further tokens are as the last.
+void add_layer(const Model& model, std::int64_t layer, MixtureLayers& sum) {
+  sum.blocks += 1;
+  if (model.pattern.any()) {
+    const Model::Block& block = model.pattern.at(layer);
+    if (block.channel == Model::Block::Channel::experts) sum.experts += 1;
+    if (block.channel == Model::Block::Channel::mlp) sum.dense += 1;
+    if (block.attends) sum.attention += 1;
+    if (block.attends && block.attention.sparse.indexes()) sum.indexers += 1;
+    if (block.state.any()) sum.states += 1;
+    if (block.state.any() && block.state.thin_gates()) sum.thin_gates += 1;
+    add_operators(block.operators, sum);
+  } else {
+    sum.attention += 1;
+    (model.experts.in_layer(std::min(layer, model.layers - 1)) ? sum.experts : sum.dense) += 1;
+  }
+  if (layer >= model.layers) sum.predictions += 1;
+}
+
+MixtureLayers layers_of(const Model& model) {
+  MixtureLayers layers;
+  for (std::int64_t i = 0; i < model.layers + model.experts.mtp_layers; ++i) add_layer(model, i, layers);
+  return layers;
+}
+
+/// What chooses keys, whole on every tensor rank: its queries, its keys and how its heads weigh, and norms. `made`:
+/// that one token's keys are made of; `norms`: elements.
+double indexer_parameters(const SparseAttention& s, double queries_from, double h, double made, double norms) {
+  if (!s.indexes()) return 0;
+  const double weights = s.block == 1 ? h * real(s.index_heads) : 0;
+  return queries_from * real(s.index_heads * s.index_dim) + made * h * real(s.index_dim) + weights +
+         norms * real(s.index_dim);
+}
+
+/// DeepSeek-V4's: queries down and up, one head of keys, its compressor, groups of the output down and up; a norm each
+/// of the hidden state, compressed queries, keys, compressed keys; a sink a head. On one rank.
+double compressed_parameters(const Model& model) {
+  const SparseAttention& s = model.attention.sparse;
+  const double h = real(model.hidden), one = real(model.attention.head_width), q = real(s.q_rank);
+  const double heads = real(model.attention.heads), twice = s.ratio > 0 && s.ratio < 8 ? 2 : 1, ratio = real(s.ratio);
+  const double compressor = s.ratio > 0 ? 2 * twice * one * h + ratio * twice * one + one : 0;
+  const double out = real(s.out_rank) * heads * one + real(s.out_rank * s.out_groups) * h;
+  return real(model.norm_parameters()) + q * h + q + q * heads * one + one * h + one + heads + compressor + out +
+         indexer_parameters(s, q, h, 2 * twice, 1 + ratio * twice);
+}
+
+double attention_parameters(const Model& model, double t) {
+  const SparseAttention& sparse = model.attention.sparse;
+  if (sparse.compressed()) return compressed_parameters(model);
+  const double h = real(model.hidden), heads = real(model.attention.heads) / t;
+  const LatentAttention& latent = model.attention.latent;
+  const double norm = real(model.norm_parameters()) * (model.post_norm ? 2 : 1);
+  if (latent.any()) {
+    const double q = real(latent.q_rank), kv = real(latent.kv_rank), rope = real(latent.rope_dim),
+                 nope = real(latent.nope_dim);
+    const double queries = q > 0 ? q * h + q + heads * (nope + rope) * q : heads * (nope + rope) * h;
+    return indexer_parameters(sparse, q > 0 ? q : h, h, 1, 2) + queries + (kv + rope) * h + kv +
+           heads * (nope + real(latent.v_dim)) * kv + heads * real(latent.v_dim) * h + real(model.norm_parameters());
+  }
+  const double width = real(model.head_dim()), value = real(model.value_dim());
+  const double keys = real(model.attention.kv_heads) / t, values = model.attention.key_is_value ? 0 : keys * value;
+  const double in = heads * width + keys * width + values;
+  return indexer_parameters(sparse, h, h, 1, 2) + in * h + heads * value * h + (model.biases == Biases::none ? 0 : in) +
+         (model.biases == Biases::all ? h : 0) + norm + real(model.qk_norm_parameters());
+}
+
+double log_choose(double n, double k) { return std::lgamma(n + 1) - std::lgamma(k + 1) - std::lgamma(n - k + 1); }
+
+/// Probability that `k` of `all` experts are all outside of a set of `inside`.
+double misses(double all, double inside, double k) {
+  return all - inside < k ? 0 : std::exp(log_choose(all - inside, k) - log_choose(all, k));
+}
+
+/// Probability that a token meets one of `parts` equal sets of the experts, those of whole groups or inside one; over
+/// every number of the set's groups that may be among those open to the token.
+double meets(const Experts& experts, double parts) {
+  const double all = real(experts.count), k = real(experts.top_k), groups = real(experts.groups);
+  const bool nested = std::fmod(parts, groups) == 0 || std::fmod(groups, parts) == 0;
+  if (experts.top_groups >= experts.groups || !nested) return 1 - misses(all, all / parts, k);
+  const double of_set = std::max(1.0, groups / parts), open = real(experts.top_groups);
+  const double inside = std::min(all / parts, all / groups);  // of the set, in one group
+  double none = 0;
+  for (double n = std::max(0.0, of_set + open - groups); n <= std::min(of_set, open); ++n) {
+    const double chance = log_choose(of_set, n) + log_choose(groups - of_set, open - n) - log_choose(groups, open);
+    none += std::exp(chance) * misses(all * open / groups, n * inside, k);
+  }
+  return 1 - none;
+}
+
+/// How the fullest expert group lies on nodes.
+struct Spread {
+  double nodes = 1, per_node = 1;
+};
+Spread spread_of(const MixtureFacts& facts) {
+  const Parallelism& p = facts.layout;
+  const RankMap ranks(p.dims(), facts.placement, facts.sizes.gpus_per_node);
+  std::map<std::int64_t, std::map<std::int64_t, std::int64_t>> groups;  // ranks by group and node
+  const std::int64_t block = p.tensor * p.context * p.data, span = p.expert * p.expert_tensor;
+  for (std::int64_t rank = 0; rank < block * p.pipeline; ++rank) {
+    const std::int64_t at = rank % block, group = rank / block * block + at / span * span + at % p.expert_tensor;
+    ++groups[group][ranks.gpu_of(rank) / facts.sizes.gpus_per_node];
+  }
+  Spread most;
+  for (const auto& [group, nodes] : groups) {
+    most.nodes = std::max(most.nodes, real(static_cast<std::int64_t>(nodes.size())));
+    for (const auto& [node, members] : nodes) most.per_node = std::max(most.per_node, real(members));
+  }
+  return most;
+}
+
+class ExchangeRows {
+ public:
+  ExchangeRows(const MixtureFacts& facts, TrafficRows& rows)
+      : f_(facts), p_(facts.layout), style_(facts.method.experts), rows_(rows) {
+    const Method& method = facts.method;
+    const bool halves = method.recompute == Recompute::selective && method.recomputed.experts;
+    again_ = halves ? layers_of(facts.model).experts : facts.again.experts;
+    tokens_ = real(facts.sizes.micro_batch * facts.sizes.rank_seq) / (p_.sequence_parallel ? real(p_.tensor) : 1);
+    element_ = calibration::bytes_of(method.precision.activations);
+  }
+
+  void write() {
+    if (style_.dispatcher == Dispatcher::allgather)
+      gathered();
+    else
+      exchanged();
+    adapters();
+  }
+
+ private:
+  /// One call a layer and micro-batch of every group of `among`, of which each rank sends `share` of the buffer.
+  void add(const CommGroup& among, CollectiveOp op, const std::string& what, std::int64_t group, double bytes,
+           double share, bool forward) {
+    const double ranks = real(p_.tensor * p_.context * p_.data);
+    const auto sent = [&](double layers) { return layers * real(f_.sizes.microbatches) * ranks * bytes * share; };
+    rows_.add_sent(among, op, what, group, bytes, sent(layers_of(f_.model).experts), 1);
+    if (forward && again_ > 0) rows_.add_sent(among, op, what + " (recomputed)", group, bytes, sent(again_), 1);
+  }
+
+  void gathered() {
+    const std::int64_t n = p_.expert * p_.expert_tensor;
+    const double share = (real(n) - 1) / real(n), h = real(f_.model.experts.width(f_.model.hidden)),
+                 all = tokens_ * real(n);
+    const double scores = all * real(f_.model.experts.count) * (style_.router_fp32 ? 5 : element_ + 1);
+    const double sums = all * h * (style_.router_fp32 ? 4 : element_);
+    using enum CollectiveOp;
+    add(CommGroup::expert, all_gather, "routing, forward", n, scores, share, true);
+    add(CommGroup::expert, all_gather, "tokens, forward", n, all * h * element_, share, true);
+    add(CommGroup::expert, reduce_scatter, "outputs, forward", n, sums, share, true);
+    add(CommGroup::expert, all_gather, "output gradients, backward", n, sums, share, false);
+    add(CommGroup::expert, reduce_scatter, "token gradients, backward", n, all * h * element_, share, false);
+    add(CommGroup::expert, reduce_scatter, "routing gradients, backward", n, scores, share, false);
+  }
+
+  /// Two adapters of two weights each, whose gradients the ranks of an expert group add up.
+  void adapters() {
+    const Adapters& adapters = f_.method.adapters;
+    if (!adapters.on_mlp || p_.expert == 1) return;
+    const Experts& experts = f_.model.experts;
+    const double w = real(experts.width(f_.model.hidden)), f = real(experts.ffn_hidden), r = real(adapters.rank);
+    const double up = f_.model.mlp.gated ? 2 : 1, mean = r * (2 * w + (up + 1) * f) / 4;
+    const double ranks = real(p_.tensor * p_.context * p_.data), calls = 4 * layers_of(f_.model).experts;
+    rows_.add(CommGroup::expert, CollectiveOp::all_reduce, "expert adapter gradients, backward", p_.expert,
+              mean * element_, calls * real(f_.sizes.microbatches) * ranks / real(p_.expert), 0);
+  }
+
+  double copies() const {
+    const double sent = tokens_ * real(f_.model.experts.top_k), experts = real(f_.model.experts.count);
+    if (style_.capacity_factor == 0) return sent;
+    const double room = std::ceil(style_.capacity_factor * sent / experts) * experts;
+    return style_.pads_to_capacity ? room : std::min(room, sent);
+  }
+
+  double sent_share() const {
+    const double n = real(p_.expert);
+    if (!sends_once(style_.dispatcher)) return (n - 1) / n;
+    const Experts& experts = f_.model.experts;
+    const Spread spread = spread_of(f_);
+    const double inside = n * meets(experts, n) * (spread.per_node - 1) / spread.per_node;
+    return (inside + (spread.nodes - 1) * meets(experts, spread.nodes)) / real(experts.top_k);
+  }
+
+  void exchanged() {
+    using enum CollectiveOp;
+    const double h = real(f_.model.experts.width(f_.model.hidden)), mean = copies(), sent = mean * style_.busiest;
+    const std::int64_t n = p_.expert, t = p_.expert_tensor;
+    const bool once = sends_once(style_.dispatcher);
+    if (n * t > 1 && !once && !style_.pads_to_capacity) {
+      const std::int64_t among = n > 1 ? n : t;
+      add(n > 1 ? CommGroup::expert : CommGroup::expert_tensor, all_gather, "tokens of every expert", among,
+          real(f_.model.experts.count * among) * 8, (real(among) - 1) / real(among), true);
+    }
+    if (n > 1) {
+      const double share = sent_share(), forward = style_.fp8_dispatch ? 1 + 4.0 / 128 : element_;
+      add(CommGroup::expert, all_to_all, "dispatch, forward", n, sent * h * forward, share, true);
+      add(CommGroup::expert, all_to_all, "combine, forward", n, sent * h * element_, share, true);
+      add(CommGroup::expert, all_to_all, "combine gradients, backward", n, sent * h * element_, share, false);
+      add(CommGroup::expert, all_to_all, "dispatch gradients, backward", n, sent * h * element_, share, false);
+      if (!once) {
+        const double weights = sent * (style_.router_fp32 ? 4 : element_);
+        add(CommGroup::expert, all_to_all, "routing weights, forward", n, weights, share, true);
+        add(CommGroup::expert, all_to_all, "routing weight gradients, backward", n, weights, share, false);
+      }
+    }
+    if (t == 1) return;
+    const double share = (real(t) - 1) / real(t), all = mean * real(t) * h, sum = style_.router_fp32 ? 4 : element_;
+    add(CommGroup::expert_tensor, all_gather, "expert inputs, forward", t, all * element_, share, true);
+    add(CommGroup::expert_tensor, reduce_scatter, "expert outputs, forward", t, all * sum, share, true);
+    add(CommGroup::expert_tensor, all_gather, "expert output gradients, backward", t, all * sum, share, false);
+    add(CommGroup::expert_tensor, reduce_scatter, "expert input gradients, backward", t, all * element_, share, false);
+  }
+
+  const MixtureFacts& f_;
+  const Parallelism& p_;
+  const ExpertStyle& style_;
+  TrafficRows& rows_;
+  double again_ = 0;  // layers whose forward exchanges run once more
+  double tokens_ = 0, element_ = 2;
+};
+
+}  // namespace
+
+MixtureLayers layers_again(const Model& model, const Method& method, const Network& network) {
+  if (method.recompute != Recompute::full) return {};
+  if (method.recomputed_layers == 0) return layers_of(model);
+  MixtureLayers again;
+  for (std::int64_t i = 0; i < model.layers + model.experts.mtp_layers; ++i) {
+    if (network.layer(i + 1).recomputed) add_layer(model, i, again);
+  }
+  return again;
+}
+
+namespace {
+
+/// Of a mixer with a state: products in and out and between gates, the convolution, decays, the gated norm.
+double state_parameters(const StateMixer& s, double h, double t) {
+  const double values = real(s.heads * s.value_dim), keys = real(s.key_heads * s.key_dim), heads = real(s.heads);
+  const double width = real(s.value_dim), taps = real(s.conv);
+  const double conv = taps > 0 ? values + 2 * keys : 0;
+  switch (s.kind) {
+    case ScanKind::mamba2:
+      return (h * (2 * values + 2 * keys + heads) + conv * (taps + 1) + 3 * heads + (s.normed ? values : 0) +
+              values * h) /
+             t;
+    case ScanKind::gated_delta:
+      return (h * (2 * values + 2 * keys + 2 * heads) + conv * taps + 2 * heads + values * h) / t +
+             (s.normed ? width : 0);
+    case ScanKind::kda: {
+      const double decays = heads * real(s.key_dim), between = width * (decays + values) / t;
+      return (h * (values + 2 * keys + heads) + conv * taps + heads + decays + values * h) / t + 2 * width * h +
+             between + (s.normed ? width : 0);
+    }
+    case ScanKind::lightning:
+      return (h * (2 * values + 2 * keys) + conv * taps + (s.normed ? values : 0) + values * h) / t;
+  }
+  return 0;
+}
+
+/// Of the operators of a graph: matrices, cut or whole, biases of outputs that are cut, norms.
+double operator_parameters(const Operators& operators, double norm, double t) {
+  double sum = 0;
+  for (const Operator& op : operators.run) {
+    sum += real(op.in * op.out) / (op.cut == Operator::Cut::none ? 1 : t);
+    sum += op.weights / (op.cut == Operator::Cut::out ? t : 1) + (op.kind == Operator::Kind::norm ? norm : 0);
+  }
+  return sum;
+}
+
+/// Down to what routed experts read, and up from what they make.
+double latent_products(const Experts& experts, double h) { return 2 * h * real(experts.latent); }
+
+/// The same over the blocks of a pattern, each as the model says where it says nothing of its own.
+MixtureParameters pattern_parameters(const Model& model, const Split& split) {
+  const double t = real(split.tensor), h = real(model.hidden), bias = model.biases == Biases::all ? 1 : 0;
+  const double norm = real(model.norm_parameters()) * (model.post_norm ? 2 : 1);
+  const Experts& experts = model.experts;
+  MixtureParameters sum;
+  for (std::int64_t layer = 0; layer < model.layers + experts.mtp_layers; ++layer) {
+    const Model::Block& block = model.pattern.at(layer);
+    Model own = model;
+    own.attention = block.attention;
+    if (block.attends) sum.shared += attention_parameters(own, t);
+    if (block.attends && block.attention.output_gate) {
+      const double gate = real(own.output_width()) / t;
+      sum.shared += gate * (h + (model.biases == Biases::none ? 0 : 1));
+    }
+    if (block.state.any()) sum.shared += state_parameters(block.state, h, t) + (block.attends ? 0 : norm);
+    sum.shared += operator_parameters(block.operators, norm, t);
+    const double up = block.mlp.gated ? 2 : 1;
+    if (block.channel == Model::Block::Channel::mlp)
+      sum.shared += ((up + 1) * h + bias * up) * real(block.mlp.hidden) / t + bias * h + norm;
+    if (block.channel != Model::Block::Channel::experts) continue;
+    const double shared = (up + 1) * h * real(experts.shared_width()) / t;
+    const double gate = experts.shared > 0 && experts.shared_gate ? h : 0;
+    sum.shared += real(experts.count) * (h + bias) + shared + gate + norm + latent_products(experts, h);
+    const double w = real(experts.width(model.hidden));
+    const double routed = ((up + 1) * w + bias * up) * real(experts.ffn_hidden) / real(split.expert_tensor) + bias * w;
+    sum.experts += real(experts.count / split.expert) * routed;
+  }
+  sum.shared += real(experts.mtp_layers) * (2 * h * h / t + 3 * real(model.norm_parameters()));
+  return sum;
+}
+
+}  // namespace
+
+MixtureParameters mixture_parameters(const Model& model, const Split& split) {
+  if (model.pattern.any()) return pattern_parameters(model, split);
+  const double t = real(split.tensor), h = real(model.hidden), up = model.mlp.gated ? 2 : 1;
+  const Experts& experts = model.experts;
+  const MixtureLayers layers = layers_of(model);
+  const double bias = model.biases == Biases::all ? 1 : 0;
+  const double norm = real(model.norm_parameters()) * (model.post_norm ? 2 : 1);
+  const double dense = ((up + 1) * h + bias * up) * real(model.mlp.hidden) / t + bias * h + norm;
+  const double shared =
+      (up + 1) * h * real(experts.shared_width()) / t + (experts.shared > 0 && experts.shared_gate ? h : 0);
+  const double w = real(experts.width(model.hidden));
+  const double routed = ((up + 1) * w + bias * up) * real(experts.ffn_hidden) / real(split.expert_tensor) + bias * w;
+  MixtureParameters sum;
+  sum.shared = layers.all() * attention_parameters(model, t) + layers.dense * dense +
+               layers.experts * (real(experts.count) * (h + bias) + shared + norm + latent_products(experts, h)) +
+               real(experts.mtp_layers) * (2 * h * h / t + 3 * real(model.norm_parameters()));
+  sum.experts = layers.experts * real(experts.count / split.expert) * routed;
+  return sum;
+}
+
+namespace {
+
+/// Calls with buffers of `bytes`, over all layers, for one micro-batch.
+struct TensorCalls {
+  double bytes = 0, calls = 0;
+};
+/// What column-parallel products gather and what row-parallel ones reduce, and of these what is recomputed.
+struct MixtureTensor {
+  std::vector<TensorCalls> enters, leaves, enters_again, leaves_again;
+};
+
+/// What enters latent attention compressed; `token`: bytes of an element of all tokens.
+std::vector<TensorCalls> compressed(const LatentAttention& latent, double token, const MixtureLayers& layers) {
+  std::vector<TensorCalls> calls;
+  if (!latent.any()) return calls;
+  if (latent.q_rank > 0) calls.push_back({token * real(latent.q_rank), layers.attention});
+  calls.push_back({token * real(latent.kv_rank + latent.rope_dim), layers.attention});
+  return calls;
+}
+
+/// Elements inside one of a mixer's thin gates; 0 where there are none.
+double thin_gate_width(const Model& model) {
+  for (const Model::Block& block : model.pattern.kinds)
+    if (block.state.any() && block.state.thin_gates()) return real(block.state.value_dim);
+  return 0;
+}
+
+/// What an indexer gathers on tensor ranks whose sequences are cut: hidden states, and compressed queries where it
+/// reads these.
+std::vector<TensorCalls> indexer_inputs(const Model& model, double token, double layers) {
+  std::vector<TensorCalls> calls{{token * real(model.hidden), layers}};
+  if (const std::int64_t rank = model.attention.latent.q_rank; rank > 0) calls.push_back({token * real(rank), layers});
+  return calls;
+}
+
+/// What products gather, and what they leave to be summed, of these layers.
+std::vector<TensorCalls> enters(const Model& model, double token, const MixtureLayers& layers) {
+  const double hidden = token * real(model.hidden);
+  const double mlps = layers.dense + (model.experts.shared > 0 ? layers.experts : 0);
+  const LatentAttention& latent = model.attention.latent;
+  const double attention = latent.any() && latent.q_rank > 0 ? 0 : layers.attention;
+  std::vector<TensorCalls> calls{{hidden, mlps + attention + layers.states}};
+  for (const TensorCalls& call : compressed(latent, token, layers)) calls.push_back(call);
+  if (layers.operators_enter > 0)
+    calls.push_back({token * layers.operators_read / layers.operators_enter, layers.operators_enter});
+  if (layers.predictions > 0) calls.push_back({2 * hidden, layers.predictions});
+  return calls;
+}
+std::vector<TensorCalls> leaves(const Model& model, double token, const MixtureLayers& layers) {
+  const double mlps = layers.dense + (model.experts.shared > 0 ? layers.experts : 0);
+  std::vector<TensorCalls> calls{{token * real(model.hidden), layers.attention + layers.states + mlps}};
+  if (layers.operators_leave > 0)
+    calls.push_back(
+        {token * real(model.hidden) * layers.operators_left / layers.operators_leave, layers.operators_leave});
+  return calls;
+}
+
+/// `stops_early`: dense blocks run again up to their last product, whose sum is then made once.
+MixtureTensor tensor_calls(const Model& model, const Method& method, double token, const MixtureLayers& again,
+                           bool stops_early) {
+  const MixtureLayers layers = layers_of(model);
+  MixtureTensor calls;
+  calls.leaves = leaves(model, token, layers);
+  calls.enters = enters(model, token, layers);
+  if (again.all() > 0) {
+    calls.enters_again = enters(model, token, again);
+    calls.leaves_again = leaves(model, token, again);
+    if (stops_early) calls.leaves_again.front().calls -= again.dense;
+  }
+  if (method.recompute != Recompute::selective) return calls;
+  const double hidden = token * real(model.hidden);
+  const LatentAttention& latent = model.attention.latent;
+  const RecomputedParts& parts = method.recomputed;
+  if (parts.latent_up) calls.enters_again = compressed(latent, token, layers);
+  if (parts.qkv && !latent.any()) calls.enters_again.push_back({hidden, layers.attention});
+  if (parts.mlp) calls.enters_again.push_back({hidden, layers.dense});
+  if (parts.experts && model.experts.shared > 0) {
+    calls.enters_again.push_back({hidden, layers.experts});
+    calls.leaves_again.push_back({hidden, layers.experts});
+  }
+  return calls;
+}
+
+}  // namespace
+
+/// Tensor groups of mixtures cut sequences too; those of a pattern without experts need not. Calls of different buffers
+/// are one row, of their mean.
+void MixtureTraffic::tensor_rows(double runs, TrafficRows& rows) const {
+  const double token =
+      real(f_.sizes.micro_batch * f_.sizes.rank_seq) * calibration::bytes_of(f_.method.precision.activations);
+  const MixtureTensor calls = tensor_calls(f_.model, f_.method, token, f_.again, f_.stops_early);
+  const std::int64_t ranks = f_.layout.tensor;
+  const bool cut = f_.layout.sequence_parallel;
+  const auto exchange = [&](CollectiveOp op, const char* what, const std::vector<TensorCalls>& all, double share = 1) {
+    double bytes = 0, count = 0;
+    for (const TensorCalls& one : all) {
+      bytes += one.bytes * one.calls;
+      count += one.calls;
+    }
+    if (count > 0) rows.add(CommGroup::tensor, op, what, ranks, bytes / count * share, count * runs, 0);
+  };
+  using enum CollectiveOp;
+  const std::vector<TensorCalls> indexed = indexer_inputs(f_.model, token, layers_of(f_.model).indexers);
+  const std::vector<TensorCalls> indexed_again = indexer_inputs(f_.model, token, f_.again.indexers);
+  const double gates = 2 * token * thin_gate_width(f_.model);
+  exchange(all_reduce, "thin gate gradients, backward", {{gates, layers_of(f_.model).thin_gates}});
+  const auto of_predictions = [&](double layers) {
+    return std::vector<TensorCalls>{{token * real(f_.model.hidden), layers}};
+  };
+  const std::vector<TensorCalls> predictions = of_predictions(real(f_.model.experts.mtp_layers));
+  if (!cut) {
+    std::vector<TensorCalls> back = calls.enters;
+    // Queries, keys and values apart reduce the gradient of their input three times.
+    if (f_.queries_apart) back.push_back({token * real(f_.model.hidden), 2 * layers_of(f_.model).attention});
+    exchange(all_reduce, "activations, forward", calls.leaves);
+    exchange(all_reduce, "activations, forward (recomputed)", calls.leaves_again);
+    exchange(all_gather, "prediction, forward", predictions);
+    exchange(all_gather, "prediction, forward (recomputed)", of_predictions(f_.again.predictions));
+    exchange(reduce_scatter, "prediction gradients, backward", predictions);
+    exchange(all_reduce, "activation gradients, backward", back);
+    return adapter_rows(token, runs, rows);
+  }
+  exchange(all_gather, "indexer inputs, forward", indexed);
+  exchange(all_gather, "indexer inputs, forward (recomputed)", indexed_again);
+  exchange(all_gather, "activations, forward", calls.enters, f_.gathered_share);
+  exchange(reduce_scatter, "activations, forward", calls.leaves);
+  exchange(all_gather, "activations, forward (recomputed)", calls.enters_again, f_.gathered_share);
+  exchange(reduce_scatter, "activations, forward (recomputed)", calls.leaves_again);
+  exchange(all_gather, "activation gradients, backward", calls.leaves, f_.gathered_share);
+  exchange(reduce_scatter, "activation gradients, backward", calls.enters);
+  if (!f_.keeps_gathered_inputs && !f_.method.adapters.any())
+    exchange(all_gather, "saved inputs, backward", calls.enters, f_.gathered_share);
+  exchange(reduce_scatter, "prediction, forward", predictions);
+  exchange(reduce_scatter, "prediction, forward (recomputed)", of_predictions(f_.again.predictions));
+  exchange(all_gather, "prediction gradients, backward", predictions);
+  adapter_rows(token, runs, rows);
+}
+
+namespace {
+/// Adapters of so many layers whose insides a tensor group gathers, and whose insides it adds up.
+struct AdapterCalls {
+  double gathered = 0, reduced = 0;
+};
+/// Of each pair of products of attention, dense MLPs and shared experts.
+AdapterCalls adapters_of(const Model& model, const Adapters& adapters, const MixtureLayers& layers) {
+  const double attention = model.attention.latent.any() ? 0 : layers.attention;
+  const double shared = model.experts.shared > 0 ? layers.experts : 0;
+  const double all = attention + (adapters.on_mlp ? layers.dense + shared : 0);
+  return {all, all};
+}
+AdapterCalls adapters_again(const MixtureFacts& facts) {
+  const Method& method = facts.method;
+  if (method.recompute == Recompute::full) return adapters_of(facts.model, method.adapters, facts.again);
+  if (method.recompute != Recompute::selective) return {};
+  const RecomputedParts& parts = method.recomputed;
+  const MixtureLayers layers = layers_of(facts.model);
+  const double attention = facts.model.attention.latent.any() ? 0 : layers.attention;
+  AdapterCalls calls{parts.qkv ? attention : 0, parts.attention_out ? attention : 0};
+  if (!method.adapters.on_mlp) return calls;
+  const double shared = parts.experts && facts.model.experts.shared > 0 ? layers.experts : 0;
+  calls.gathered += (parts.mlp ? layers.dense : 0) + shared;
+  calls.reduced += (parts.mlp_down && facts.repeats_down ? layers.dense : 0) + shared;
+  return calls;
+}
+}  // namespace
+
+void MixtureTraffic::adapter_rows(double token, double runs, TrafficRows& rows) const {
+  const Adapters& adapters = f_.method.adapters;
+  if (!adapters.any()) return;
+  const bool cut = f_.layout.sequence_parallel;
+  const auto row = [&](CollectiveOp op, const char* what, double calls) {
+    if (calls > 0)
+      rows.add(CommGroup::tensor, op, what, f_.layout.tensor, token * real(adapters.rank), calls * runs, 0);
+  };
+  using enum CollectiveOp;
+  const AdapterCalls all = adapters_of(f_.model, adapters, layers_of(f_.model)), again = adapters_again(f_);
+  const CollectiveOp sum = cut ? reduce_scatter : all_reduce;
+  row(all_gather, "adapters, forward", all.gathered);
+  row(sum, "adapters, forward", all.reduced);
+  row(all_gather, "adapters, forward (recomputed)", again.gathered);
+  row(sum, "adapters, forward (recomputed)", again.reduced);
+  row(reduce_scatter, "adapter gradients, backward", all.gathered);
+  if (cut) row(all_gather, "adapter gradients, backward", all.reduced);
+}
+
+void MixtureTraffic::exchange_rows(TrafficRows& rows) const { ExchangeRows(f_, rows).write(); }
+
+}  // namespace orrery::workloads
