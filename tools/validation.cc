@@ -128,7 +128,7 @@ void state_facts(const sim::Settings& record, ValidationRow& row) {
   std::sort(row.features.facts.begin(), row.features.facts.end());
 }
 
-void predict(ValidationRow& row, const sim::Settings& record, const workloads::StepOptions& options) {
+void predict(ValidationRow& row, const sim::Settings& record, const workloads::Question& options) {
   const scenarios::Scenario scenario = scenarios::load_scenario(record);
   if (!scenario.measured) record.fail("has no 'measured' section, expected measured: {iteration_s: ...}");
   const scenarios::Measured& measured = *scenario.measured;
@@ -140,7 +140,7 @@ void predict(ValidationRow& row, const sim::Settings& record, const workloads::S
   row.memory.measured_oom = measured.memory.oom;
   row.memory.predicted_oom = !report.memory.fits;
   row.memory.measured_gb = measured.memory.peak_gb;
-  if (!options.brief) row.memory.predicted_gb = memory_gb(measured, report);
+  if (options.parts == workloads::Question::Parts::all) row.memory.predicted_gb = memory_gb(measured, report);
   row.energy.measured_w = measured.power_w;
   row.energy.measured_j = measured.energy_j;
   if (report.energy.known) {
@@ -208,7 +208,7 @@ std::string record_id(const sim::Settings& record) {
 }
 
 ValidationRow validate_record(const ListedRecord& listed, const std::vector<std::string>& fitted,
-                              const workloads::StepOptions& options) {
+                              const workloads::Question& options) {
   const sim::Settings& record = listed.settings;
   ValidationRow row;
   row.list = listed.list;

@@ -89,7 +89,7 @@ struct ValidationRow {
 /// `options`: brief ones leave memory and breakdown at 0.
 /// `fitted`: as fitted_records; a record that cites no source is nobody's.
 ValidationRow validate_record(const ListedRecord& listed, const std::vector<std::string>& fitted,
-                              const workloads::StepOptions& options = {});
+                              const workloads::Question& options = {});
 
 /// Ids of the records that calibration was fitted to, from calibration/fitted.yaml; empty when there is none. An entry
 /// that ends in * stands for all ids that begin so.

@@ -27,8 +27,8 @@ Cost cost_of(const std::vector<std::string>& sets, bool full) {
   if (child == 0) {
     const std::string file = std::string(ORRERY_SOURCE_DIR) + "/scenarios/eos-gpt3-175b.yaml";
     const auto scenario = scenarios::load_scenario(scenarios::read_scenario(file, sets));
-    workloads::StepOptions options;
-    options.full = full;
+    workloads::Question options;
+    if (full) options.ranks = workloads::Question::Ranks::every;
     workloads::simulate_step(scenario.job, options);
     _exit(0);
   }

@@ -26,8 +26,8 @@ void load(benchmark::State& state, const char* name) {
 
 void simulate(benchmark::State& state, const char* name, bool full) {
   const scenarios::Scenario scenario = scenarios::load_scenario(scenarios::read_scenario(shipped(name)));
-  workloads::StepOptions options;
-  options.full = full;
+  workloads::Question options;
+  if (full) options.ranks = workloads::Question::Ranks::every;
   double events = 0;
   for (auto _ : state) {
     workloads::StepReport report = workloads::simulate_step(scenario.job, options);
@@ -53,8 +53,8 @@ void read_device(benchmark::State& state, bool plain) {
 void time_layout(benchmark::State& state, const char* name) {
   const scenarios::Scenario scenario = scenarios::load_scenario(scenarios::read_scenario(shipped(name)));
   workloads::StepCache cache(1, 0);
-  workloads::StepOptions options;
-  options.brief = true;
+  workloads::Question options;
+  options.parts = workloads::Question::Parts::times;
   options.cache = &cache;
   for (auto _ : state) benchmark::DoNotOptimize(workloads::simulate_step(scenario.job, options));
   state.SetItemsProcessed(state.iterations());

@@ -304,13 +304,13 @@ std::string difference(const std::string& a, const std::string& b) {
 
 /// What is wrong with a run; empty where nothing is.
 std::string wrong_with(const workloads::Job& job) {
-  workloads::StepOptions options, brief;
+  workloads::Question options, brief;
   const workloads::StepReport folded = workloads::simulate_step(job, options);
-  options.full = true;
+  options.ranks = workloads::Question::Ranks::every;
   const workloads::StepReport full = workloads::simulate_step(job, options);
   if (const std::string wrong = tests::contradiction(folded); !wrong.empty() && !folded.traffic.empty()) return wrong;
   if (std::string wrong = difference(tests::comparable(folded), tests::comparable(full)); !wrong.empty()) return wrong;
-  brief.brief = true;
+  brief.parts = workloads::Question::Parts::times;
   const sim::Duration alone = workloads::simulate_step(job, brief).iteration;
   return alone == folded.iteration ? ""
                                    : fmt::format("brief {} ps, folded {} ps", alone.value(), folded.iteration.value());

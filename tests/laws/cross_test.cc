@@ -84,10 +84,10 @@ std::vector<Cell> cells_of(const std::string& software) {
 
 /// Folded beside full.
 void check_run(const workloads::Job& job, workloads::StepCache& cache, Tally& tally) {
-  workloads::StepOptions options;
+  workloads::Question options;
   options.cache = &cache;
   const workloads::StepReport folded = workloads::simulate_step(job, options);
-  options.full = true;
+  options.ranks = workloads::Question::Ranks::every;
   const workloads::StepReport full = workloads::simulate_step(job, options);
   CHECK(tests::contradiction(folded) == "");
   CHECK(folded.effort.ranks < full.effort.ranks);

@@ -79,20 +79,20 @@ std::string job(Draw& draw) {
 void check_alike(const std::string& text, const workloads::Job& job) {
   INFO(text);
   try {
-    workloads::StepOptions options;
-    options.count_memory = true;
+    workloads::Question options;
+    options.counts_memory = true;
     const workloads::StepReport folded = workloads::simulate_step(job, options);
-    options.full = true;
+    options.ranks = workloads::Question::Ranks::every;
     const workloads::StepReport full = workloads::simulate_step(job, options);
     CHECK(tests::comparable(folded) == tests::comparable(full));
     CHECK(folded.busiest_stage == full.busiest_stage);
-    options.whole_passes = true;
+    options.ranks = workloads::Question::Ranks::every_by_passes;
     const workloads::StepReport whole = workloads::simulate_step(job, options);
     CHECK(tests::comparable(whole) == tests::comparable(full));
     CHECK(whole.effort.ranks == full.effort.ranks);
     CHECK(whole.effort.events <= full.effort.events);
-    workloads::StepOptions brief;  // with stretches for passes that others can disturb, and jumps
-    brief.brief = true;
+    workloads::Question brief;  // with stretches for passes that others can disturb, and jumps
+    brief.parts = workloads::Question::Parts::times;
     CHECK(workloads::simulate_step(job, brief).iteration == folded.iteration);
     double parts = 0;
     for (const double part : folded.breakdown_s) {

@@ -40,8 +40,8 @@ workloads::Job job_of(std::int64_t pipeline, const std::string& other, const std
 }
 
 workloads::StepReport run(const workloads::Job& job, bool full = false) {
-  workloads::StepOptions options;
-  options.full = full;
+  workloads::Question options;
+  if (full) options.ranks = workloads::Question::Ranks::every;
   return workloads::simulate_step(job, options);
 }
 

@@ -47,8 +47,8 @@ sim::Settings called(const sim::Settings& document, const std::string& key, cons
 
 /// All of a brief run that could hang on a name, bit by bit.
 std::string answer(const scenarios::Scenario& scenario, workloads::StepCache& cache) {
-  workloads::StepOptions options;
-  options.brief = true;
+  workloads::Question options;
+  options.parts = workloads::Question::Parts::times;
   options.cache = &cache;
   const workloads::StepReport report = workloads::simulate_step(scenario.job, options);
   return fmt::format("{} {} {} {}", report.iteration.value(), report.effort.events, report.rates.mfu_pct,
@@ -81,8 +81,8 @@ TEST_CASE("a scenario gives the same answer under the ids and names of all publi
 
 TEST_CASE("a row of a published table is read alike under any id, in validate as in a run") {
   std::set<std::string> lists;
-  workloads::StepOptions options;
-  options.brief = true;
+  workloads::Question options;
+  options.parts = workloads::Question::Parts::times;
   for (const tools::ListedRecord& record : published()) {
     if (!lists.insert(record.list).second) continue;  // the first of every list
     INFO(record.list);

@@ -70,8 +70,8 @@ TEST_CASE("of what ends in one instant the same stream's is taken") {
 TEST_CASE("in steps of every schedule the path is as long as the step, and gaps are what the breakdown books") {
   for (const workloads::Schedule* schedule : workloads::kSchedules) {
     INFO(schedule->name);
-    workloads::StepOptions options;
-    options.timelines = true;
+    workloads::Question options;
+    options.timelines.emplace();
     const workloads::StepReport report =
         workloads::simulate_step(tests::small_job(tests::sets_for(*schedule)), options);
     sim::SimTime at{}, end{}, known{};

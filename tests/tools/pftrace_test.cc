@@ -189,8 +189,8 @@ TEST_CASE("a trace in Perfetto's form says what the same trace in Chrome's form 
   for (const workloads::Schedule* schedule : workloads::kSchedules) {
     INFO(schedule->name);
     const workloads::Job job = tests::small_job(tests::sets_for(*schedule));
-    workloads::StepOptions options;
-    options.timelines = true;
+    workloads::Question options;
+    options.timelines.emplace();
     const workloads::StepReport report = workloads::simulate_step(job, options);
     const tools::TraceView view{"a step",
                                 report.timelines,

@@ -129,9 +129,8 @@ TEST_CASE("the parts of a step add up to it, and what computing hides is not cou
 
 TEST_CASE("the program's own trace, written and read, is the trace of its timeline") {
   const workloads::Job job = tests::small_job();
-  workloads::StepOptions options;
-  options.timelines = true;
-  options.timeline_ranks = {0, 8};
+  workloads::Question options;
+  options.timelines = {0, 8};
   const workloads::StepReport report = workloads::simulate_step(job, options);
   const Folder folder;
   std::ostringstream text;
@@ -141,7 +140,7 @@ TEST_CASE("the program's own trace, written and read, is the trace of its timeli
   REQUIRE(read.size() == 2);
   for (std::size_t r = 0; r < 2; ++r) {
     const tools::Trace made = tools::trace_of(report.timelines[r]);
-    CHECK(read[r].rank == options.timeline_ranks[r]);
+    CHECK(read[r].rank == options.timelines->at(r));
     REQUIRE(read[r].device.size() == made.device.size());
     REQUIRE(read[r].host.size() == made.host.size());
     for (std::size_t i = 0; i < made.device.size(); ++i) {

@@ -51,8 +51,8 @@ struct Network {
 
 /// From the first kernel to the last: a step, less what the host does behind it.
 double makespan(const workloads::Job& job) {
-  workloads::StepOptions options;
-  options.timelines = true;
+  workloads::Question options;
+  options.timelines.emplace();
   std::int64_t last = 0;
   for (const workloads::Timeline& timeline : workloads::simulate_step(job, options).timelines) {
     for (const auto& span : timeline.spans) last = std::max(last, span.finish.value());

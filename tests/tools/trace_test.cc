@@ -77,7 +77,7 @@ TEST_CASE("a step of every kind of pass and stream nests, and names its passes")
     sets.insert(sets.end(),
                 {"parallelism.context=2", "parallelism.data=2", "parallelism.pipeline=4", "parallelism.tensor=1"});
     const workloads::Job job = tests::small_job(sets);
-    const workloads::StepReport report = workloads::simulate_step(job, {false, true});
+    const workloads::StepReport report = workloads::simulate_step(job, {.timelines = std::vector<std::int64_t>{}});
     std::set<std::string> letters;
     for (const Timeline& timeline : report.timelines) {
       for (const Timeline::Span& s : timeline.spans)
@@ -122,9 +122,9 @@ TEST_CASE("every rank's transfers join those of its peers, in every kind of para
     std::vector<std::string> sets{"batch.global=8"};
     sets.insert(sets.end(), c.sets.begin(), c.sets.end());
     const workloads::Job job = tests::small_job(sets);
-    workloads::StepOptions options;
-    options.timelines = true;
-    for (std::int64_t rank = 0; rank < c.ranks; ++rank) options.timeline_ranks.push_back(rank);
+    workloads::Question options;
+    options.timelines.emplace();
+    for (std::int64_t rank = 0; rank < c.ranks; ++rank) options.timelines->push_back(rank);
     const workloads::StepReport report = workloads::simulate_step(job, options);
     REQUIRE(report.timelines.size() == static_cast<std::size_t>(c.ranks));
     // With every rank in the trace, every transfer of a group of two or more is joined: an arrow per group and turn.
@@ -147,16 +147,15 @@ TEST_CASE("every rank's transfers join those of its peers, in every kind of para
 
 TEST_CASE("a traced rank has the times of the rank itself, simulated in full") {
   const workloads::Job job = tests::small_job({"perturb={slow_gpus: [{gpu: 5, slowdown: 1.5}]}"});
-  workloads::StepOptions folded;
-  folded.timelines = true;
-  folded.timeline_ranks = {0, 5, 6, 15};
-  workloads::StepOptions full = folded;
-  full.full = true;
+  workloads::Question folded;
+  folded.timelines = {0, 5, 6, 15};
+  workloads::Question full = folded;
+  full.ranks = workloads::Question::Ranks::every;
   const auto a = workloads::simulate_step(job, folded).timelines, b = workloads::simulate_step(job, full).timelines;
   REQUIRE(a.size() == 4);
   REQUIRE(b.size() == 4);
   for (std::size_t i = 0; i < a.size(); ++i) {
-    CHECK(a[i].rank == folded.timeline_ranks[i]);
+    CHECK(a[i].rank == folded.timelines->at(i));
     REQUIRE(a[i].spans.size() == b[i].spans.size());
     for (std::size_t s = 0; s < a[i].spans.size(); ++s) {
       CHECK(a[i].spans[s].start == b[i].spans[s].start);
@@ -210,8 +209,8 @@ TEST_CASE("memory over time peaks where the memory model says, and links carry t
   for (const workloads::Schedule* schedule : workloads::kSchedules) {
     INFO(schedule->name);
     const workloads::Job job = tests::small_job(tests::sets_for(*schedule));
-    workloads::StepOptions options;
-    options.stage_timelines = true;
+    workloads::Question options;
+    options.stages = workloads::Question::Stages::timelines;
     const workloads::StepReport report = workloads::simulate_step(job, options);
     REQUIRE(report.busiest.timelines.size() == 2);
     for (const Timeline& timeline : report.busiest.timelines) {
@@ -246,8 +245,9 @@ batch: {global: 32, micro: 1}
                                                    "long.yaml");
     for (const std::string& set : tests::sets_for(*schedule)) scenarios::apply_set(document, set);
     const scenarios::Scenario scenario = scenarios::load_scenario(document);
-    workloads::StepOptions bars, whole;
-    bars.stage_bars = whole.stage_timelines = true;
+    workloads::Question bars, whole;
+    bars.stages = workloads::Question::Stages::bars;
+    whole.stages = workloads::Question::Stages::timelines;
     const workloads::StepReport few = workloads::simulate_step(scenario.job, bars);
     const workloads::StepReport all = workloads::simulate_step(scenario.job, whole);
     CHECK(few.iteration == all.iteration);
@@ -290,8 +290,8 @@ TEST_CASE("the FLOPs of all kernels are those of the step") {
        std::vector<std::vector<std::string>>{{}, {"parallelism.sequence_parallel=true", "overlap={tensor: true}"}}) {
     workloads::Job job = tests::small_job(sets);
     job.method.attention = workloads::AttentionKind::unfused;
-    workloads::StepOptions options;
-    options.stage_timelines = true;
+    workloads::Question options;
+    options.stages = workloads::Question::Stages::timelines;
     const workloads::StepReport report = workloads::simulate_step(job, options);
     double flops = 0;
     for (const workloads::KernelUse& use : report.busiest.kernels) flops += use.flops * static_cast<double>(use.count);

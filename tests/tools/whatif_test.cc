@@ -36,8 +36,8 @@ json plain_run(const std::string& text, const std::vector<std::string>& sets) {
   sim::Settings document = scenarios::parse_yaml(text, "scenario.yaml");
   for (const std::string& set : sets) scenarios::apply_set(document, set);
   const scenarios::Scenario scenario = scenarios::load_scenario(document);
-  workloads::StepOptions options;
-  options.count_memory = true;
+  workloads::Question options;
+  options.counts_memory = true;
   return json::parse(tools::report_json(scenario, workloads::simulate_step(scenario.job, options)).dump());
 }
 

@@ -185,8 +185,8 @@ TEST_CASE("the two counts of traffic agree, and a folded run equals one of every
         mixture({"recompute={kind: selective, modules: [core_attn, qkv, mlp]}"}),
         mixture({"parallelism={tensor: 1, pipeline: 4, data: 4, expert: 2, sharding: gradients}"})}) {
     const Job job = small_job(sets);
-    StepOptions options;
-    options.full = true;
+    Question options;
+    options.ranks = Question::Ranks::every;
     const StepReport folded = simulate_step(job), full = simulate_step(job, options);
     CHECK(tests::contradiction(folded) == "");
     CHECK(tests::comparable(folded) == tests::comparable(full));

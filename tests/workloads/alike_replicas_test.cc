@@ -82,9 +82,9 @@ TEST_CASE("steps of replicas that are made once take as long as those of every r
   for (const Sets& sets : layouts_of_replicas()) {
     INFO(sets.front());
     const Job job = job_of_replicas(sets, kPods);
-    StepOptions brief, full;
-    brief.brief = full.brief = true;
-    full.full = true;
+    Question brief, full;
+    brief.parts = full.parts = Question::Parts::times;
+    full.ranks = Question::Ranks::every;
     CHECK(simulate_step(job, brief).iteration == simulate_step(job, full).iteration);
   }
 }

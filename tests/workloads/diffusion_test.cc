@@ -62,8 +62,8 @@ TEST_CASE("diffusion transformers are folded, and counted twice") {
         const Job job = diffusion_job(model, layout, sets);
         const StepReport folded = simulate_step(job);
         CHECK(tests::contradiction(folded) == "");
-        StepOptions full;
-        full.full = true;
+        Question full;
+        full.ranks = Question::Ranks::every;
         CHECK(tests::comparable(simulate_step(job, full)) == tests::comparable(folded));
       }
     }

@@ -216,8 +216,8 @@ TEST_CASE("keys of the next batch are sorted while nothing else can be done, unl
 
 TEST_CASE("a folded recommender's step is that of all its ranks") {
   for (const auto& sets : {std::vector<std::string>{}, kTwoNodes}) {
-    StepOptions full;
-    full.full = true;
+    Question full;
+    full.ranks = Question::Ranks::every;
     CHECK(simulate_step(recommender_job(sets), full).iteration == simulate_step(recommender_job(sets)).iteration);
   }
 }

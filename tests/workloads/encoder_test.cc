@@ -86,8 +86,8 @@ TEST_CASE("models with an encoder are folded, counted twice, and hold what their
         const Job job = seeing_job(encoder, layout, {more});
         const StepReport folded = simulate_step(job);
         CHECK(tests::contradiction(folded) == "");
-        StepOptions full;
-        full.full = true;
+        Question full;
+        full.ranks = Question::Ranks::every;
         CHECK(tests::comparable(simulate_step(job, full)) == tests::comparable(folded));
       }
     }

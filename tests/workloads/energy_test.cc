@@ -106,13 +106,13 @@ TEST_CASE("the parts are all of the energy, and mean power over the step's time 
 
 TEST_CASE("a simulation of every rank, and one of the time alone, draw what a folded one does") {
   const Job job = small_job();
-  StepOptions full, brief;
-  full.full = true;
-  brief.brief = brief.energy = true;
+  Question full, brief;
+  full.ranks = Question::Ranks::every;
+  brief.parts = Question::Parts::energy;
   const double folded = simulate_step(job).energy.total_j();
   CHECK(simulate_step(job, full).energy.total_j() == folded);
   CHECK(simulate_step(job, brief).energy.total_j() == folded);
-  brief.energy = false;
+  brief.parts = Question::Parts::times;
   CHECK_FALSE(simulate_step(job, brief).energy.known);
 }
 

@@ -46,7 +46,7 @@ TEST_CASE("folded and full agree on every kind of fabric and with every fault") 
   for (const std::string& fabric : fabrics()) {
     INFO(fabric);
     const Job job = tests::small_job(machine(fabric));
-    CHECK(simulate_step(job).iteration == simulate_step(job, {true, false}).iteration);
+    CHECK(simulate_step(job).iteration == simulate_step(job, {.ranks = Question::Ranks::every}).iteration);
   }
   const std::string tree = fabrics()[0];
   for (const char* fault :
@@ -57,7 +57,7 @@ TEST_CASE("folded and full agree on every kind of fabric and with every fault") 
     for (const char* routing : {"adaptive", "d_mod_k"}) {
       const Job job = tests::small_job(plus(machine(tree), {std::string("cluster.fabric.routing=") + routing, fault}));
       INFO(fault << " " << routing);
-      CHECK(simulate_step(job).iteration == simulate_step(job, {true, false}).iteration);
+      CHECK(simulate_step(job).iteration == simulate_step(job, {.ranks = Question::Ranks::every}).iteration);
     }
   }
 }

@@ -46,8 +46,8 @@ inline std::pair<double, double> check_folded_with(calibration::CollectiveAlgori
   job.software.library.collective_algorithms = {};
   job.software.library.collective_algorithms.add(algorithm);
   const workloads::StepReport folded = workloads::simulate_step(job);
-  workloads::StepOptions full;
-  full.full = true;
+  workloads::Question full;
+  full.ranks = workloads::Question::Ranks::every;
   CHECK(folded.iteration == workloads::simulate_step(job, full).iteration);
   return {before, sim::to_seconds(folded.iteration)};
 }

@@ -27,8 +27,8 @@ const Sets kInterleaved{"model.layers=16",
                         "software={inherits: megascale, kernel_issue: 0 us, transfer_issue: 0 us}"};
 
 StepReport step(const Sets& sets) {
-  StepOptions options;
-  options.timelines = true;
+  Question options;
+  options.timelines.emplace();
   return simulate_step(tests::small_job(sets), options);
 }
 
@@ -340,8 +340,8 @@ TEST_CASE("kernels slowed beside collectives take as long when passes are run as
                            "parallelism.virtual_pipeline=1", "software.gradient_bucket='40 MB'"}) {
     const Sets sets = plus(
         kInterleaved, {"software.compute_slowdown_under_collective=1.3", "software.parameter_bucket='40 MB'", more});
-    StepOptions brief;
-    brief.brief = true;
+    Question brief;
+    brief.parts = Question::Parts::times;
     INFO(more);
     CHECK(simulate_step(tests::small_job(sets), brief).iteration == step(sets).iteration);
   }

@@ -206,8 +206,8 @@ TEST_CASE("activations walked in schedule order are those counted in simulated t
   }
   for (const Sets& sets : layouts) {
     INFO(fmt::format("{}", fmt::join(sets, " ")));
-    StepOptions options;
-    options.count_memory = true;
+    Question options;
+    options.counts_memory = true;
     const StepReport report = simulate_step(small_job(sets), options);
     for (const StageMemory& stage : report.memory.stages) {
       REQUIRE(stage.peak.during != StageMemory::During::optimizer);

@@ -298,8 +298,8 @@ TEST_CASE("every layout of experts moves the bytes of its closed form, folded or
     const Job job = mixture_job(sets);
     const StepReport folded = simulate_step(job);
     CHECK(tests::contradiction(folded) == "");
-    StepOptions full;
-    full.full = true;
+    Question full;
+    full.ranks = Question::Ranks::every;
     CHECK(tests::comparable(simulate_step(job, full)) == tests::comparable(folded));
   }
 }
@@ -313,8 +313,8 @@ TEST_CASE("stages that wait for what they send, and whose hosts wait for the cou
                                  fmt::format("parallelism.pipeline={}", stages)});
         INFO(schedule->name << ", " << stages << " stages, " << software);
         const Job job = mixture_job(sets);
-        StepOptions full;
-        full.full = true;
+        Question full;
+        full.ranks = Question::Ranks::every;
         CHECK(simulate_step(job).iteration == simulate_step(job, full).iteration);
       }
     }
@@ -324,8 +324,8 @@ TEST_CASE("stages that wait for what they send, and whose hosts wait for the cou
 TEST_CASE("experts whose groups lie some in a node and some across two are simulated, folded as in full") {
   // 32 ranks in pairs, placed at random over four nodes.
   const Job job = mixture_job({"parallelism.expert=2", "placement={random_seed: 1}"});
-  StepOptions full;
-  full.full = true;
+  Question full;
+  full.ranks = Question::Ranks::every;
   CHECK(simulate_step(job).iteration == simulate_step(job, full).iteration);
 }
 
@@ -359,8 +359,8 @@ TEST_CASE("of every part of a pipeline the first layers run again, dense ones an
       const Job job = with(recompute, {dispatcher});
       const StepReport folded = simulate_step(job);
       CHECK(tests::contradiction(folded) == "");
-      StepOptions full;
-      full.full = true;
+      Question full;
+      full.ranks = Question::Ranks::every;
       CHECK(tests::comparable(simulate_step(job, full)) == tests::comparable(folded));
     }
   }
@@ -553,8 +553,8 @@ TEST_CASE("drawn loads: every rank its own, the same folded or not, and in the m
   const StepReport one = simulate_step(drawn("1")), other = simulate_step(drawn("2"));
   CHECK(one.iteration != other.iteration);
   CHECK(one.effort.ranks == 32);  // nothing is alike
-  StepOptions full;
-  full.full = true;
+  Question full;
+  full.ranks = Question::Ranks::every;
   CHECK(simulate_step(drawn("1"), full).iteration == one.iteration);
   const StepReport expected = simulate_step(mixture_job(wide));
   CHECK(expected.effort.ranks < 32);

@@ -240,9 +240,9 @@ TEST_CASE("folded and full agree on time, breakdown and bytes, with states in th
       host_sharing({"parallelism.sharding=none", "parallelism.tensor=4", "parallelism.data=4", kStatesAway})};
   for (const Sets& sets : layouts) {
     const Job job = small_job(sets);
-    StepOptions options;
+    Question options;
     const StepReport folded = simulate_step(job, options);
-    options.full = true;
+    options.ranks = Question::Ranks::every;
     const StepReport full = simulate_step(job, options);
     INFO(job.software.name);
     CHECK(folded.iteration == full.iteration);
@@ -259,8 +259,8 @@ TEST_CASE("folded and full agree on time, breakdown and bytes, with states in th
 }
 
 TEST_CASE("a trace shows the copies and the host's update on streams of their own") {
-  StepOptions options;
-  options.timelines = true;
+  Question options;
+  options.timelines.emplace();
   const StepReport report = simulate_step(small_job(host_sharing({kStatesAway})), options);
   std::vector<std::string> seen;
   for (const Timeline::Span& span : report.timelines.front().spans) {

@@ -96,8 +96,8 @@ TEST_CASE("operators of every kind are folded, and counted twice") {
       const Job job = operators_job(kOdd, layout, {more});
       const StepReport folded = simulate_step(job);
       CHECK(tests::contradiction(folded) == "");
-      StepOptions full;
-      full.full = true;
+      Question full;
+      full.ranks = Question::Ranks::every;
       CHECK(tests::comparable(simulate_step(job, full)) == tests::comparable(folded));
     }
   }

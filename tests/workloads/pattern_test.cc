@@ -140,8 +140,8 @@ TEST_CASE("hybrids are folded, counted twice, and hold what their formulas say")
       const Job job = pattern_job(kAll, layout, {more});
       const StepReport folded = simulate_step(job);
       CHECK(tests::contradiction(folded) == "");
-      StepOptions full;
-      full.full = true;
+      Question full;
+      full.ranks = Question::Ranks::every;
       CHECK(tests::comparable(simulate_step(job, full)) == tests::comparable(folded));
     }
   }
@@ -169,8 +169,8 @@ TEST_CASE("widths of their own and further predictions are folded, and counted t
       const Job job = pattern_job(kWidths, layout, {more});
       const StepReport folded = simulate_step(job);
       CHECK(tests::contradiction(folded) == "");
-      StepOptions full;
-      full.full = true;
+      Question full;
+      full.ranks = Question::Ranks::every;
       CHECK(tests::comparable(simulate_step(job, full)) == tests::comparable(folded));
     }
   }
@@ -265,8 +265,8 @@ TEST_CASE("context ranks of mixers with a state exchange positions for heads") {
         const Job job = pattern_job(model, layout, {more});
         const StepReport folded = simulate_step(job);
         CHECK(tests::contradiction(folded) == "");
-        StepOptions full;
-        full.full = true;
+        Question full;
+        full.ranks = Question::Ranks::every;
         CHECK(tests::comparable(simulate_step(job, full)) == tests::comparable(folded));
       }
     }
@@ -295,8 +295,8 @@ TEST_CASE("context ranks of Kimi Delta and lightning attention hand states on, a
         const Job job = pattern_job(model, layout, {more});
         const StepReport folded = simulate_step(job);
         CHECK(tests::contradiction(folded) == "");
-        StepOptions full;
-        full.full = true;
+        Question full;
+        full.ranks = Question::Ranks::every;
         CHECK(tests::comparable(simulate_step(job, full)) == tests::comparable(folded));
       }
     }

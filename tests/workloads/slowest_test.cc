@@ -99,9 +99,9 @@ TEST_CASE("A step that stands for a longer one keeps the longer one's pace") {
   const Job job =
       tests::small_job({"cluster.fabric={inherits: ndr-rail, gpu_spread: 0.05}", "batch.global=512", "batch.micro=1"});
   REQUIRE(job.microbatches() > 60);  // so that a run that is asked for its time alone leaves out what repeats
-  StepOptions brief, full;
-  brief.brief = true;
-  full.full = true;
+  Question brief, full;
+  brief.parts = Question::Parts::times;
+  full.ranks = Question::Ranks::every;
   CHECK(simulate_step(job, brief).iteration == simulate_step(job, full).iteration);
 }
 

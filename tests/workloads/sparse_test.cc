@@ -138,8 +138,8 @@ TEST_CASE("sparse attention is folded, counted twice, and holds what its formula
       const Job job = sparse_job(blocks, mixers, layout, {more});
       const StepReport folded = simulate_step(job);
       CHECK(tests::contradiction(folded) == "");
-      StepOptions full;
-      full.full = true;
+      Question full;
+      full.ranks = Question::Ranks::every;
       CHECK(tests::comparable(simulate_step(job, full)) == tests::comparable(folded));
     }
   }

@@ -51,7 +51,7 @@ TEST_CASE("a step that repeats is cut short without moving by a picosecond") {
       const auto jump = jump_of(job);
       REQUIRE(jump);
       CHECK(jump->microbatches + jump->periods * jump->period == job.microbatches());
-      const StepReport cut = simulate_step(job), full = simulate_step(job, {true, false});
+      const StepReport cut = simulate_step(job), full = simulate_step(job, {.ranks = Question::Ranks::every});
       CHECK(cut.iteration == full.iteration);
       for (std::size_t c = 0; c < kCategories; ++c)
         CHECK(cut.breakdown_s[c] == Approx(full.breakdown_s[c]).margin(1e-12));
@@ -142,12 +142,12 @@ TEST_CASE("micro-batches repeat only until what was under way before them ends")
     std::vector<std::string> all = sets;
     all.push_back("batch={global: " + std::to_string(global) + ", micro: 1}");
     const Job job = tests::small_job(all);
-    StepOptions options;
+    Question options;
     const sim::Duration folded = simulate_step(job, options).iteration;
-    options.brief = true;
+    options.parts = Question::Parts::times;
     const sim::Duration brief = simulate_step(job, options).iteration;
     options = {};
-    options.full = true;
+    options.ranks = Question::Ranks::every;
     INFO(global);
     const sim::Duration full = simulate_step(job, options).iteration;
     CHECK(folded == full);

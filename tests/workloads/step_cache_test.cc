@@ -46,8 +46,8 @@ TEST_CASE("cached clusters and groups give the same times, in any order and howe
   for (const Job& job : all) alone.push_back(simulate_step(job).iteration);
   for (const std::size_t entries : {std::size_t{1}, std::size_t{3}, std::size_t{64}}) {
     StepCache cache(entries);
-    StepOptions options;
-    options.brief = true;
+    Question options;
+    options.parts = Question::Parts::times;
     options.cache = &cache;
     for (int round = 0; round < 2; ++round) {
       for (std::size_t i = 0; i < all.size(); ++i) {
@@ -64,8 +64,8 @@ TEST_CASE("cached clusters and groups give the same times, in any order and howe
 TEST_CASE("one cache serves several threads") {
   const std::vector<Job> all = jobs();
   StepCache cache(4);
-  StepOptions options;
-  options.brief = true;
+  Question options;
+  options.parts = Question::Parts::times;
   options.cache = &cache;
   std::vector<std::vector<sim::Duration>> seen(3);
   std::vector<std::thread> threads;
@@ -93,8 +93,8 @@ TEST_CASE("steps that do the same are simulated once") {
   CHECK(digest(optimizer) == digest(gradients));
   CHECK_FALSE(digest(optimizer) == digest(wider));
   // Every time that is kept is told again, and is that of a step of its own.
-  StepOptions options;
-  options.brief = true;
+  Question options;
+  options.parts = Question::Parts::times;
   const StepReport own = simulate_step(gradients, options);
   options.cache = &cache;
   const StepReport first = simulate_step(optimizer, options), second = simulate_step(gradients, options);
@@ -160,8 +160,8 @@ TEST_CASE("steps whose routing is drawn anew are not taken for one another") {
          "parallelism={data: 16, expert: 8}", "batch={global: 16, micro: 1}",
          fmt::format("experts={{skew: 1.2, seed: {}}}", seed)});
   };
-  StepOptions options;
-  options.brief = true;
+  Question options;
+  options.parts = Question::Parts::times;
   std::vector<sim::Duration> own, shared;
   for (const int seed : {1, 2, 3}) own.push_back(simulate_step(drawn(seed), options).iteration);
   StepCache cache;

@@ -130,7 +130,7 @@ TEST_CASE("folded and full give the same step to the picosecond, in every layout
   for (const Sets& sets : layouts()) {
     INFO(name(sets));
     const Job job = small_job(sets);
-    const StepReport folded = simulate_step(job), full = simulate_step(job, {true, false});
+    const StepReport folded = simulate_step(job), full = simulate_step(job, {.ranks = Question::Ranks::every});
     CHECK(folded.iteration == full.iteration);
     // A step that was cut short because it repeats adds its periods up in doubles: less than a picosecond apart.
     for (std::size_t c = 0; c < kCategories; ++c) CHECK(std::abs(folded.breakdown_s[c] - full.breakdown_s[c]) < 1e-12);
@@ -152,7 +152,7 @@ TEST_CASE("ranks of a tensor group that are alike are made once, on any fabric, 
                                std::string("cluster.fabric=") + fabric});
       INFO(name(sets));
       const Job job = small_job(sets);
-      const StepReport folded = simulate_step(job), full = simulate_step(job, {true, false});
+      const StepReport folded = simulate_step(job), full = simulate_step(job, {.ranks = Question::Ranks::every});
       CHECK(folded.iteration == full.iteration);
       CHECK(folded.effort.ranks <= 128 / job.parallelism.tensor);
     }
@@ -168,7 +168,7 @@ TEST_CASE("folded and full agree when a GPU or a NIC is slow or kernels jitter")
       both.insert(both.end(), sets.begin(), sets.end());
       INFO(name(both));
       const Job job = small_job(both);
-      CHECK(simulate_step(job).iteration == simulate_step(job, {true, false}).iteration);
+      CHECK(simulate_step(job).iteration == simulate_step(job, {.ranks = Question::Ranks::every}).iteration);
     }
   }
 }

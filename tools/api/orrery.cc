@@ -117,8 +117,8 @@ Plan plan(const Scenario& scenario) { return Plan(scenario); }
 
 Result run(const Plan& plan, const RunOptions& options) {
   return translated([&] {
-    workloads::StepOptions step;
-    step.full = step.whole_passes = options.every_rank;
+    workloads::Question step;
+    if (options.every_rank) step.ranks = workloads::Question::Ranks::every_by_passes;
     step.planned = &Runner::step(plan);
     const auto& job = Runner::job(plan.scenario());
     return result_of(workloads::simulate_step(job, step), workloads::model_flops(job.model, job.batch.global),

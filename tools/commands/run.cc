@@ -62,8 +62,8 @@ HashedSteps hash_steps(workloads::Job hashed, std::int64_t seeds) {
         fmt::format("--ecmp-seeds: got {}, expected a fabric whose routing is ecmp; {} has none to hash", seeds,
                     hashed.machine.fabric.name.empty() ? "this cluster" : hashed.machine.fabric.name));
   }
-  workloads::StepOptions step;
-  step.brief = true;
+  workloads::Question step;
+  step.parts = workloads::Question::Parts::times;
   std::vector<double> seconds;
   for (std::int64_t seed = 1; seed <= seeds; ++seed) {
     hashed.machine.fabric.routes.ecmp_seed = static_cast<std::uint64_t>(seed);
@@ -159,15 +159,14 @@ int run(RunOptions& options) {
   if (document.is_mapping() && document.find("serving") != nullptr && document.find("workload") != nullptr)
     return run_iteration(options, document);
   const scenarios::Scenario scenario = scenarios::load_scenario(document);
-  workloads::StepOptions step;
-  step.full = step.whole_passes = options.ranks == "full";
+  workloads::Question step;
+  if (options.ranks == "full") step.ranks = workloads::Question::Ranks::every_by_passes;
   // The result is the same with fewer, and a thread without a processor of its own takes more time than it gives.
   step.threads = std::min(options.threads, sim::processors());
-  step.timelines = !options.trace.file.empty();
-  step.stage_timelines = !options.report.empty();
-  step.count_memory = true;
-  if (!options.trace.ranks.empty())
-    step.timeline_ranks = parse_trace_ranks(options.trace.ranks, scenario.job.machine.gpus);
+  if (!options.trace.file.empty()) step.timelines.emplace();
+  if (!options.report.empty()) step.stages = workloads::Question::Stages::timelines;
+  step.counts_memory = true;
+  if (!options.trace.ranks.empty()) step.timelines = parse_trace_ranks(options.trace.ranks, scenario.job.machine.gpus);
   workloads::StepReport report = workloads::simulate_step(scenario.job, step);
   if (!report.memory.fits) report.memory.would_fit = scenarios::would_fit(document);
   const Studies studies = study(options, document, scenario, report);

@@ -19,8 +19,8 @@ using sim::Settings;
 FeatureStudy feature_worths(const Settings& document, unsigned jobs) {
   const std::vector<calibration::UsedFeature> used = scenarios::referred_software(document).features;
   workloads::StepCache cache;
-  workloads::StepOptions options;
-  options.brief = true;
+  workloads::Question options;
+  options.parts = workloads::Question::Parts::times;
   options.cache = &cache;
   const auto step = [&](const Settings& scenario) {
     return sim::to_seconds(workloads::simulate_step(scenarios::load_scenario(scenario).job, options).iteration);

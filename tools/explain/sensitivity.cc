@@ -75,7 +75,7 @@ std::string scaled(const std::string& text, double factor) {
 
 /// The step of the scenario with an input at another value; nothing where that is refused.
 std::optional<double> step_with(const Settings& document, const Input& input, double factor,
-                                const workloads::StepOptions& options) {
+                                const workloads::Question& options) {
   const std::string text = scaled(input.text, factor);
   if (text.empty()) return std::nullopt;
   Settings changed = document;
@@ -133,8 +133,8 @@ SensitivityStudy sensitivities(const Settings& document, double share, unsigned 
     if (!there) inputs.push_back({key, "1"});
   }
   workloads::StepCache cache;
-  workloads::StepOptions options;
-  options.brief = true;
+  workloads::Question options;
+  options.parts = workloads::Question::Parts::times;
   options.cache = &cache;
   const double here =
       sim::to_seconds(workloads::simulate_step(scenarios::load_scenario(document).job, options).iteration);

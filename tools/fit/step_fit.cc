@@ -42,8 +42,8 @@ struct RowSimulator::Memory {
       const std::string text = parameter.text_of(parameter.from_box(at[p]));
       scenarios::apply(record, {parameter.path, sim::Settings::scalar(text, {fit.file, 0, 0})});
     }
-    workloads::StepOptions options;
-    options.brief = !fit.memory;
+    workloads::Question options;
+    if (!fit.memory) options.parts = workloads::Question::Parts::times;
     options.cache = &cache;
     const ValidationRow answer = validate_record({row.list, record}, {}, options);
     if (answer.internal) throw sim::InternalError(fmt::format("{}: {}", row.id, answer.message));

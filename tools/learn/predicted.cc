@@ -177,9 +177,8 @@ std::vector<std::int64_t> ranks_of(const std::vector<Trace>& traces, const workl
 }
 
 std::vector<Trace> predict(const scenarios::Scenario& scenario, const std::vector<std::int64_t>& ranks) {
-  workloads::StepOptions options;
-  options.timelines = true;
-  options.timeline_ranks = ranks;
+  workloads::Question options;
+  options.timelines = ranks;
   const workloads::StepReport report = workloads::simulate_step(scenario.job, options);
   std::vector<Trace> traces;
   for (const workloads::Timeline& timeline : report.timelines) {

@@ -93,8 +93,8 @@ Step run(const Source& source, bool full) {
   const py::gil_scoped_release unlocked;
   const sim::Settings document = source.read();
   Step step{scenarios::load_scenario(document), {}};
-  workloads::StepOptions options;
-  options.full = options.whole_passes = full;
+  workloads::Question options;
+  if (full) options.ranks = workloads::Question::Ranks::every_by_passes;
   step.report = workloads::simulate_step(step.scenario.job, options);
   if (!step.report.memory.fits) step.report.memory.would_fit = scenarios::would_fit(document);
   return step;

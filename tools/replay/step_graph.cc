@@ -157,9 +157,8 @@ class StepGraph {
 std::vector<RankGraph> graphs_of_step(const scenarios::Scenario& scenario, const std::vector<std::int64_t>& ranks) {
   const auto& job = scenario.job;
   SIM_CHECK(ranks.size() <= kRanksAtOnce, "{} graphs at once", ranks.size());
-  workloads::StepOptions options;
-  options.timelines = true;
-  options.timeline_ranks = ranks;
+  workloads::Question options;
+  options.timelines = ranks;
   const workloads::StepReport report = workloads::simulate_step(job, options);
   workloads::StepCache cache(1);
   const auto cluster = cache.cluster_of(workloads::site_of(job));

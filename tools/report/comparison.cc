@@ -209,8 +209,8 @@ ComparedSystem compared_system(const std::string& file, const std::vector<std::s
   ComparedSystem system;
   system.scenario = scenarios::load_scenario(scenarios::read_scenario(file, sets));
   system.name = system.scenario.id;
-  workloads::StepOptions options;
-  options.stage_bars = drawn;
+  workloads::Question options;
+  if (drawn) options.stages = workloads::Question::Stages::bars;
   system.report = workloads::simulate_step(system.scenario.job, options);
   return system;
 }

@@ -8,7 +8,7 @@
 
 namespace orrery::tools {
 
-/// `report` must come with stage timelines and counted memory (workloads::StepOptions); `document` is the scenario as
+/// `report` must come with stage timelines and counted memory (workloads::Question); `document` is the scenario as
 /// read, with --set laid over it.
 nlohmann::ordered_json run_page(const sim::Settings& document, const scenarios::Scenario& scenario,
                                 const workloads::StepReport& report);

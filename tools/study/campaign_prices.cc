@@ -78,8 +78,8 @@ sim::Duration step_of(const PricedCampaign& campaign, const Settings& document, 
   if (cause != nullptr && cause->slowdown > 1)
     perturb(changed, "slow_gpus", fmt::format("{{gpu: 0, slowdown: {}}}", cause->slowdown));
   if (nic_rate < 1) perturb(changed, "slow_nics", fmt::format("{{node: 0, nic: 0, rate: {}}}", nic_rate));
-  workloads::StepOptions options;
-  options.brief = true;
+  workloads::Question options;
+  options.parts = workloads::Question::Parts::times;
   const std::int64_t row_sequences = data * job.batch.micro;
   const std::int64_t least = (global + row_sequences - 1) / row_sequences;
   const std::int64_t most = missing > 0 ? least + job.parallelism.pipeline : least;

@@ -75,7 +75,7 @@ std::vector<Curve> simulate_curves(const Settings& document, unsigned jobs) {
   }
   workloads::StepCache cache;
   const std::vector<char> finished = for_each_parallel(tasks.size(), jobs, "points", [&](std::size_t i) {
-    workloads::StepOptions options;
+    workloads::Question options;
     options.cache = &cache;
     const auto report = workloads::simulate_step(scenarios::load_scenario(tasks[i].scenario).job, options);
     Curve& curve = curves[tasks[i].curve];

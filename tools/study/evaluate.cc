@@ -52,9 +52,8 @@ PointResult evaluate(const scenarios::Scenario& scenario, workloads::StepCache& 
   const workloads::Job& job = scenario.job;
   PointResult result = memory_of(scenario);
   if (result.status == PointStatus::oom) return result;
-  workloads::StepOptions options;
-  options.brief = true;
-  options.energy = true;
+  workloads::Question options;
+  options.parts = workloads::Question::Parts::energy;
   options.cache = &cache;
   const workloads::StepReport report = workloads::simulate_step(job, options);
   const workloads::TrainingCost cost =

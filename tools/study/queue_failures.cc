@@ -20,8 +20,8 @@ namespace {
 /// The campaign of the scenario's job, all states at the price of a step in which nothing is wrong.
 campaign::Plan plan_of(const campaign::Spec& spec, const scenarios::Scenario& scenario) {
   const auto& job = scenario.job;
-  workloads::StepOptions options;
-  options.brief = true;
+  workloads::Question options;
+  options.parts = workloads::Question::Parts::times;
   const sim::Duration step = workloads::simulate_step(job, options).iteration;
   const auto slow = static_cast<std::size_t>(
       std::count_if(spec.fleet.causes.begin(), spec.fleet.causes.end(),

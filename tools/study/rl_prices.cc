@@ -176,8 +176,8 @@ RlPrices rl_prices(const RlScenario& s, workloads::IterationTimes& times) {
     t.to_engine = t.to_trainer = rl_picoseconds(prices.swapped_bytes / rate + s.framework.swap.seconds);
   }
   if (!answers) return prices;  // nothing is written, so that nothing is judged or scored
-  workloads::StepOptions brief;
-  brief.brief = true;
+  workloads::Question brief;
+  brief.parts = workloads::Question::Parts::times;
   prices.score_s = workloads::simulate_step(s.score, brief).evaluation.seconds -
                    sim::to_seconds(s.score.software.host.evaluation_host);
   const rl::Time score = rl_picoseconds(prices.score_s);

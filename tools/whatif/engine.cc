@@ -138,7 +138,7 @@ ordered_json WhatIfEngine::State::run(const json& request) {
     ordered_json out{{"error", error.what()}};
     const auto runs = [&](const Settings& changed) -> std::string {
       try {
-        workloads::StepOptions options;
+        workloads::Question options;
         options.cache = &cache;
         workloads::simulate_step(scenarios::load_scenario(changed).job, options);
       } catch (const UserError& still) {
@@ -186,9 +186,9 @@ ordered_json splits_of(const Settings&) {
 ordered_json WhatIfEngine::State::step(const Settings& document, const json& request) {
   const scenarios::Scenario scenario = scenarios::load_scenario(document);
   const bool charts = request.value("charts", json(false)) == json(true);
-  workloads::StepOptions options;
-  options.count_memory = true;
-  options.stage_bars = charts;
+  workloads::Question options;
+  options.counts_memory = true;
+  if (charts) options.stages = workloads::Question::Stages::bars;
   options.cache = &cache;
   workloads::StepReport report = workloads::simulate_step(scenario.job, options);
   const bool remedies = request.value("remedies", json(true)) == json(true);

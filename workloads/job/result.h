@@ -62,7 +62,7 @@ struct StageMemory {
   } peak;
   /// As PyTorch counts reserved memory.
   double reserved() const { return walked > 0 ? walked : total - parts.context + waiting; }
-  double counted_activations = 0;  // activations counted from simulated lifetimes (StepOptions::count_memory)
+  double counted_activations = 0;  // activations counted from simulated lifetimes (Question::counts_memory)
 };
 std::string_view name_of(StageMemory::During during);
 
@@ -174,7 +174,7 @@ struct LinkLoad {
   std::vector<Rate> rates;  // in the order of time
 };
 
-/// What a step comes to. StepOptions (step.h) says which parts are asked for.
+/// What a step comes to. Question (step.h) says which parts are asked for.
 struct StepReport {
   std::int64_t gpus = 0;
   /// What the simulation took.
@@ -215,7 +215,7 @@ struct StepReport {
     std::size_t tightest = 0;       // stage that has least left or lacks most, whose numbers the first two are
     std::vector<Remedy> would_fit;  // where it does not fit: filled by who knows the scenario (scenarios::would_fit)
   } memory;
-  Energy energy;  // of the step; with StepOptions::brief only where StepOptions::energy asks for it
+  Energy energy;  // of the step; with Question::parts only where Question::parts asks for it
   // Traffic
   std::vector<TrafficRow> traffic;
   struct TierBytes {
@@ -223,12 +223,12 @@ struct StepReport {
     double bytes;
   };
   std::vector<TierBytes> tier_bytes;  // bytes per step whose highest tier is this one
-  std::vector<Timeline> timelines;    // StepOptions::timelines
+  std::vector<Timeline> timelines;    // Question::timelines
   /// Of the busiest rank of every stage, by stage; where bars would fill the memory, those of the first stages alone.
   struct Busiest {
-    std::vector<Timeline> timelines;  // StepOptions::stage_timelines; without spans
-    std::vector<KernelUse> kernels;   // StepOptions::stage_timelines: of them all together
-    std::vector<StageBars> bars;      // StepOptions::stage_bars or stage_timelines
+    std::vector<Timeline> timelines;  // Question::stages; without spans
+    std::vector<KernelUse> kernels;   // Question::stages: of them all together
+    std::vector<StageBars> bars;      // Question::stages or stage_timelines
   } busiest;
   std::vector<LinkLoad> links;  // with timelines: links of different load, the busiest first; folded only
   std::vector<std::string> assumptions;

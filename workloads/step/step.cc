@@ -33,7 +33,7 @@ struct Simulated {
   sim::Result result;
   std::vector<std::int64_t> ranks;        // of the first records: the rank that each stands for
   std::vector<std::int64_t> class_sizes;  // likewise
-  std::vector<std::size_t> asked;         // records of StepOptions::timeline_ranks, in that order
+  std::vector<std::size_t> asked;         // records of Question::timelines, in that order
 
   const sim::Program& program_of(const sim::Record& record) const {
     return plan.programs[plan.instances[record.instance].program];
@@ -270,9 +270,9 @@ void draw_bars(const StepPlan& step, const Simulated& run, StepReport& report) {
 /// `chunks`: bytes of passes, by stage and chunk.
 void draw(const Parallelism& layout, const calibration::HostCosts& host,
           const std::vector<std::vector<PassBytes>>& chunks, const topology::Cluster& cluster, const StepPlan& step,
-          const Simulated& run, const StepOptions& options, StepReport& report) {
-  if (options.stage_bars || options.stage_timelines) draw_bars(step, run, report);
-  if (!options.timelines && !options.stage_timelines) return;
+          const Simulated& run, const Question& options, StepReport& report) {
+  if (options.stages != Question::Stages::none) draw_bars(step, run, report);
+  if (!options.draws_ranks() && options.stages != Question::Stages::timelines) return;
   const Dims dims = layout.dims();
   const auto timeline = [&](const RecordedRank& rank, bool with_spans) {
     const sim::Program& program = run.program_of(*rank.record);
@@ -298,14 +298,14 @@ void draw(const Parallelism& layout, const calibration::HostCosts& host,
                     "operations",
                     run.asked.size(), room));
   }
-  if (options.timelines && options.timeline_ranks.empty()) {
+  if (options.draws_ranks() && options.timelines->empty()) {
     const std::size_t step_over = (run.ranks.size() + room - 1) / room;
     for (std::size_t i = 0; i < run.ranks.size(); i += step_over)
       report.timelines.push_back(timeline(recorded(i, run.ranks[i], run.class_sizes[i]), true));
   }
   for (std::size_t i = 0; i < run.asked.size(); ++i)
-    report.timelines.push_back(timeline(recorded(run.asked[i], options.timeline_ranks[i], 1), true));
-  if (options.stage_timelines) {
+    report.timelines.push_back(timeline(recorded(run.asked[i], (*options.timelines)[i], 1), true));
+  if (options.stages == Question::Stages::timelines) {
     KernelUses kernels;
     for (const auto& [stage, i] : busiest_by_stage(step, run)) {
       const RecordedRank rank = recorded(i, run.ranks[i], run.class_sizes[i]);
@@ -316,7 +316,7 @@ void draw(const Parallelism& layout, const calibration::HostCosts& host,
   }
   // A link's load is that of all ranks: known where every class was recorded.
   const Groups& groups = *step.groups;
-  if (options.full || groups.settled || run.ranks.size() < groups.folded.representative.size()) return;
+  if (options.of_every_rank() || groups.settled || run.ranks.size() < groups.folded.representative.size()) return;
   report.links =
       link_loads(run.plan, groups.folded.network, run.result.records, groups.folded.link_representative, cluster);
 }
@@ -442,7 +442,7 @@ constexpr int kAttempts = 2;
 class StepSimulation {
  public:
   StepSimulation(const Job& job, const topology::Cluster& cluster, const std::shared_ptr<const Groups>& groups,
-                 const StepOptions& options, StepReport& report)
+                 const Question& options, StepReport& report)
       : job_(job),
         cluster_(cluster),
         groups_(groups),
@@ -472,9 +472,10 @@ class StepSimulation {
     add_memory(stage_memory(job_, split), job_.machine, report_);
     note_layers(split, job_.parallelism.chunk_map(), report_);
     chunks_ = chunk_bytes(job_, split);
-    const bool drawn = options_.timelines || options_.stage_timelines;
-    const bool compact = (!options_.full || options_.whole_passes) && !drawn;
-    if (!compact || options_.full || options_.stage_bars || !account_for_repeated()) simulate_whole(compact);
+    const bool drawn = options_.draws_ranks() || options_.stages == Question::Stages::timelines;
+    const bool compact = options_.ranks != Question::Ranks::every && !drawn;
+    if (!compact || options_.of_every_rank() || options_.stages == Question::Stages::bars || !account_for_repeated())
+      simulate_whole(compact);
     const ProgramInputs inputs = program_inputs_of(job_, Workload::training_step);
     settle_reserved({job_.machine, job_.software, job_.parallelism, job_.pipeline_shape(), inputs}, split,
                     {cluster_, groups_->shapes}, launching_, report_);
@@ -509,17 +510,17 @@ class StepSimulation {
 
   /// Every micro-batch. `compact`: undisturbed passes as one operation each, where the breakdown can still be told.
   void simulate_whole(bool compact) {
-    StepPlan step = !compact        ? make_plan(job_, cluster_, groups_)
-                    : options_.full ? short_plan(job_.microbatches())
-                                    : folded_plan();
+    StepPlan step = !compact                   ? make_plan(job_, cluster_, groups_)
+                    : options_.of_every_rank() ? short_plan(job_.microbatches())
+                                               : folded_plan();
     while (true) {
-      const Simulated run =
-          simulate(step, options_.full, true, options_.timeline_ranks, options_.full ? options_.threads : 1);
-      if (options_.full && compact) check_in_step(groups_->folded, run.result);
+      const Simulated run = simulate(step, options_.of_every_rank(), true, options_.named_ranks(),
+                                     options_.of_every_rank() ? options_.threads : 1);
+      if (options_.of_every_rank() && compact) check_in_step(groups_->folded, run.result);
       count_effort(run, report_);
       report_.iteration = iteration_of(apart_, run);
       if (account_for(apart_, step, run, report_, launching_)) {
-        if (options_.count_memory) count_memory(chunks_, step, run, report_);
+        if (options_.counts_memory) count_memory(chunks_, step, run, report_);
         draw(job_.parallelism, job_.software.host, chunks_, cluster_, step, run, options_, report_);
         break;
       }
@@ -643,14 +644,14 @@ class StepSimulation {
     report_.effort.events = run.result.events + before.result.events;
     report_.traffic = count_repeated_traffic(repeated->step, less, repeated->periods);
     // The fullest moment comes as early in the shorter step as in the whole one.
-    if (options_.count_memory) count_memory(chunks_, repeated->step, run, report_);
+    if (options_.counts_memory) count_memory(chunks_, repeated->step, run, report_);
     return true;
   }
 
   const Job& job_;
   const topology::Cluster& cluster_;
   const std::shared_ptr<const Groups>& groups_;
-  const StepOptions& options_;
+  const Question& options_;
   StepReport& report_;
   bool apart_;                                  // stages step their optimizers apart
   std::vector<std::vector<PassBytes>> chunks_;  // by stage and chunk
@@ -664,8 +665,8 @@ void say_anomaly(Job plain, StepReport& report) {
   const auto slow = std::erase_if(perturbed.slow_gpus, [](const auto& gpu) { return gpu.slowdown > 1; });
   if (slow == 0 && perturbed.slow_nics.empty()) return;
   perturbed.slow_nics.clear();
-  StepOptions brief;
-  brief.brief = true;
+  Question brief;
+  brief.parts = Question::Parts::times;
   const sim::Duration without = simulate_step(plain, brief).iteration;
   constexpr double kTold = 1e-3;
   const double gained = 1 - sim::to_seconds(report.iteration) / sim::to_seconds(without);
@@ -678,7 +679,7 @@ void say_anomaly(Job plain, StepReport& report) {
 
 }  // namespace
 
-StepReport simulate_step(const Job& job, const StepOptions& options) {
+StepReport simulate_step(const Job& job, const Question& options) {
   const auto begin = std::chrono::steady_clock::now();
   StepReport report;
   StepCache own(1);
@@ -687,15 +688,16 @@ StepReport simulate_step(const Job& job, const StepOptions& options) {
   const auto cluster = planned != nullptr ? planned->cluster : cache.cluster_of(site_of(job));
   const GroupInputs inputs = group_inputs_of(job);
   // Which class a rank is in, only the groups of all ranks know.
-  const bool of_all = options.full || !options.timeline_ranks.empty();
+  const bool of_all = options.of_every_rank() || !options.named_ranks().empty();
   const auto groups = of_all               ? make_groups(inputs, *cluster)
                       : planned != nullptr ? planned->plan.groups
                                            : cache.groups_of(cluster, inputs);
   report.gpus = job.machine.gpus;
   StepSimulation simulation(job, *cluster, groups, options, report);
-  if (options.brief && !options.full && !options.timelines) {
+  if (options.parts != Question::Parts::all && !options.of_every_rank() && !options.draws_ranks()) {
     simulation.time_step();
-    if (options.energy) simulation.add_energy(split_layers(job), program_inputs_of(job, Workload::training_step));
+    if (options.parts == Question::Parts::energy)
+      simulation.add_energy(split_layers(job), program_inputs_of(job, Workload::training_step));
   } else {
     simulation.simulate_in_detail();
     const Perturbation& perturbed = job.perturbation;
@@ -717,7 +719,7 @@ sim::Duration least_step(const Job& job, StepCache& cache) {
   if (drawn || job.parallelism.optimizer_post_validation) return {};
   const auto cluster = cache.cluster_of(site_of(job));
   const auto lone = cache.lone_of(cache.groups_of(cluster, group_inputs_of(job)));
-  StepOptions options;
+  Question options;
   options.cache = &cache;
   StepReport report;
   StepSimulation(job, *cluster, lone, options, report).time_step();
