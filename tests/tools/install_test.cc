@@ -29,7 +29,8 @@ Ran sh(const Folder& folder, const std::string& command) {
 
 }  // namespace
 
-TEST_CASE("an installed tree: the program finds its data, manual and completions lie where they belong") {
+TEST_CASE("an installed tree: the program finds its data, manual and completions lie where they belong",
+          "[full-size]") {
   const Folder folder;
   const std::string root = folder.file("usr");
   const Ran installed = sh(folder, fmt::format("'{}' --install '{}' --prefix '{}' --component program", tests::kCmake,
@@ -61,7 +62,7 @@ TEST_CASE("an installed tree: the program finds its data, manual and completions
   }
 }
 
-TEST_CASE("a program of its own finds the installed library, links it and runs") {
+TEST_CASE("a program of its own finds the installed library, links it and runs", "[full-size]") {
   const Folder folder;
   const std::string root = folder.file("usr"), build = folder.file("build");
   for (const char* component : {"program", "library"}) {

@@ -215,7 +215,7 @@ struct StepReport {
     std::size_t tightest = 0;       // stage that has least left or lacks most, whose numbers the first two are
     std::vector<Remedy> would_fit;  // where it does not fit: filled by who knows the scenario (scenarios::would_fit)
   } memory;
-  Energy energy;  // of the step; with Question::parts only where Question::parts asks for it
+  Energy energy;  // of the step; not where Question::parts asks for times alone
   // Traffic
   std::vector<TrafficRow> traffic;
   struct TierBytes {
@@ -228,7 +228,7 @@ struct StepReport {
   struct Busiest {
     std::vector<Timeline> timelines;  // Question::stages; without spans
     std::vector<KernelUse> kernels;   // Question::stages: of them all together
-    std::vector<StageBars> bars;      // Question::stages or stage_timelines
+    std::vector<StageBars> bars;      // Question::stages: bars or timelines
   } busiest;
   std::vector<LinkLoad> links;  // with timelines: links of different load, the busiest first; folded only
   std::vector<std::string> assumptions;

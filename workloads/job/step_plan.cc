@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "workloads/job/step_passes.h"
-#include "workloads/step/step_cache.h"
 
 namespace orrery::workloads {
 
