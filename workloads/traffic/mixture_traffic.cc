@@ -509,7 +509,7 @@ AdapterCalls adapters_of(const Model& model, const Adapters& adapters, const Mix
   const double all = attention + (adapters.on_mlp ? layers.dense + shared : 0);
   return {all, all};
 }
-AdapterCalls adapters_again(const MixtureFacts& facts) {
+AdapterCalls adapter_calls_again(const MixtureFacts& facts) {
   const Method& method = facts.method;
   if (method.recompute == Recompute::full) return adapters_of(facts.model, method.adapters, facts.again);
   if (method.recompute != Recompute::selective) return {};
@@ -534,7 +534,7 @@ void MixtureTraffic::adapter_rows(double token, double runs, TrafficRows& rows) 
       rows.add(CommGroup::tensor, op, what, f_.layout.tensor, token * real(adapters.rank), calls * runs, 0);
   };
   using enum CollectiveOp;
-  const AdapterCalls all = adapters_of(f_.model, adapters, layers_of(f_.model)), again = adapters_again(f_);
+  const AdapterCalls all = adapters_of(f_.model, adapters, layers_of(f_.model)), again = adapter_calls_again(f_);
   const CollectiveOp sum = cut ? reduce_scatter : all_reduce;
   row(all_gather, "adapters, forward", all.gathered);
   row(sum, "adapters, forward", all.reduced);
