@@ -479,7 +479,7 @@ void MixtureTraffic::tensor_rows(double runs, TrafficRows& rows) const {
     exchange(all_gather, "prediction, forward (recomputed)", of_predictions(f_.again.predictions));
     exchange(reduce_scatter, "prediction gradients, backward", predictions);
     exchange(all_reduce, "activation gradients, backward", back);
-    return adapter_rows(token, runs, rows);
+    return adapter_rows(runs, rows);
   }
   exchange(all_gather, "indexer inputs, forward", indexed);
   exchange(all_gather, "indexer inputs, forward (recomputed)", indexed_again);
@@ -494,7 +494,7 @@ void MixtureTraffic::tensor_rows(double runs, TrafficRows& rows) const {
   exchange(reduce_scatter, "prediction, forward", predictions);
   exchange(reduce_scatter, "prediction, forward (recomputed)", of_predictions(f_.again.predictions));
   exchange(all_gather, "prediction gradients, backward", predictions);
-  adapter_rows(token, runs, rows);
+  adapter_rows(runs, rows);
 }
 
 namespace {
@@ -525,23 +525,28 @@ AdapterCalls adapter_calls_again(const MixtureFacts& facts) {
 }
 }  // namespace
 
-void MixtureTraffic::adapter_rows(double token, double runs, TrafficRows& rows) const {
+void MixtureTraffic::adapter_rows(double runs, TrafficRows& rows) const {
   const Adapters& adapters = f_.method.adapters;
   if (!adapters.any()) return;
-  const bool cut = f_.layout.sequence_parallel;
-  const auto row = [&](CollectiveOp op, const char* what, double calls) {
+  const bool cut = f_.layout.sequence_parallel, whole = f_.method.recompute == Recompute::full;
+  const double tokens = real(f_.sizes.micro_batch * f_.sizes.rank_seq),
+               bytes = tokens * calibration::bytes_of(f_.method.precision.activations) * real(adapters.rank);
+  const MixtureLayers layers = layers_of(f_.model);
+  const bool alike = !f_.model.pattern.any() && !f_.model.experts.any() && f_.model.experts.mtp_layers == 0;
+  const auto row = [&](CollectiveOp op, const char* what, double calls, double of_layers) {
     if (calls > 0)
-      rows.add(CommGroup::tensor, op, what, f_.layout.tensor, token * real(adapters.rank), calls * runs, 0);
+      rows.add(CommGroup::tensor, op, what, f_.layout.tensor, bytes, calls * runs, alike ? calls / of_layers : 0);
   };
   using enum CollectiveOp;
-  const AdapterCalls all = adapters_of(f_.model, adapters, layers_of(f_.model)), again = adapter_calls_again(f_);
+  const AdapterCalls all = adapters_of(f_.model, adapters, layers), again = adapter_calls_again(f_);
   const CollectiveOp sum = cut ? reduce_scatter : all_reduce;
-  row(all_gather, "adapters, forward", all.gathered);
-  row(sum, "adapters, forward", all.reduced);
-  row(all_gather, "adapters, forward (recomputed)", again.gathered);
-  row(sum, "adapters, forward (recomputed)", again.reduced);
-  row(reduce_scatter, "adapter gradients, backward", all.gathered);
-  if (cut) row(all_gather, "adapter gradients, backward", all.reduced);
+  const double once = layers.all(), twice = whole ? f_.again.all() : once;
+  row(all_gather, "adapters, forward", all.gathered, once);
+  row(sum, "adapters, forward", all.reduced, once);
+  row(all_gather, "adapters, forward (recomputed)", again.gathered, twice);
+  row(sum, "adapters, forward (recomputed)", again.reduced, twice);
+  row(reduce_scatter, "adapter gradients, backward", all.gathered, once);
+  if (cut) row(all_gather, "adapter gradients, backward", all.reduced, once);
 }
 
 void MixtureTraffic::exchange_rows(TrafficRows& rows) const { ExchangeRows(f_, rows).write(); }

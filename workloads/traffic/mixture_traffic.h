@@ -55,13 +55,13 @@ class MixtureTraffic {
   explicit MixtureTraffic(const MixtureFacts& facts) : f_(facts) {}
   /// Rows of the tensor group but for embedding and head; `runs`: micro-batches of all tensor groups.
   void tensor_rows(double runs, TrafficRows& rows) const;
+  /// What adapters' insides gather and add up over the tensor group, of mixtures as of dense models, whose layers are
+  /// alike.
+  void adapter_rows(double runs, TrafficRows& rows) const;
   /// Rows of the expert groups: tokens to experts and back, and gradients of what experts have adapters of.
   void exchange_rows(TrafficRows& rows) const;
 
  private:
-  /// What adapters' insides gather and add up over the tensor group; `token`: bytes of an element of all tokens.
-  void adapter_rows(double token, double runs, TrafficRows& rows) const;
-
   MixtureFacts f_;
 };
 

@@ -142,39 +142,6 @@ class StateRows {
   TrafficRows& rows_;
 };
 
-/// Adapters of a layer that run again with it, or with the products that they stand beside: those whose insides are
-/// gathered, and those whose insides are reduced.
-struct AdaptersAgain {
-  double gathered = 0, reduced = 0;
-};
-AdaptersAgain adapters_again(const Model& model, const Method& method, const calibration::LinearStyle& style) {
-  const bool mlp = method.adapters.on_mlp;
-  if (method.recompute == Recompute::full) return {mlp ? 2.0 : 1.0, mlp ? 2.0 : 1.0};
-  if (method.recompute != Recompute::selective) return {};
-  const RecomputedParts& parts = method.recomputed;
-  const bool down = parts.mlp_down && makes_last_product_again(model, style);
-  return {(parts.qkv ? 1.0 : 0) + (mlp && parts.mlp ? 1 : 0), (parts.attention_out ? 1.0 : 0) + (mlp && down ? 1 : 0)};
-}
-
-/// Of every adapted pair of products, the results of one adapter's first product are gathered, of the other's reduced.
-/// `runs`: passes over a layer; `recomputed`: layers of which `again` run once more.
-void add_adapter_rows(const Adapters& adapters, const Parallelism& layout, double bytes, double layers, double runs,
-                      double recomputed, const AdaptersAgain& again, TrafficRows& rows) {
-  const double pairs = adapters.on_mlp ? 2 : 1;
-  const bool sp = layout.sequence_parallel;
-  const auto row = [&](CollectiveOp op, const char* what, double calls, double times) {
-    rows.add(CommGroup::tensor, op, what, layout.tensor, bytes, calls * times * runs, calls);
-  };
-  const auto forward = [&](const char* what, const AdaptersAgain& calls, double times) {
-    row(CollectiveOp::all_gather, what, calls.gathered, times);
-    row(sp ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce, what, calls.reduced, times);
-  };
-  forward("adapters, forward", {pairs, pairs}, layers);
-  forward("adapters, forward (recomputed)", again, recomputed);
-  row(CollectiveOp::reduce_scatter, "adapter gradients, backward", pairs, layers);
-  if (sp) row(CollectiveOp::all_gather, "adapter gradients, backward", pairs, layers);
-}
-
 /// Elements of keys and values of a token, over all tensor ranks, that a context group exchanges: ranks that share a
 /// head of keys have each a copy.
 double exchanged_width(const Model& model, bool repeats_keys, std::int64_t tensor) {
@@ -459,10 +426,7 @@ class ClosedForm {
           per_pass * layers * runs, per_pass);
     add_scale_rows(job_.model, p_, job_.method, job_.software.layers, real(job_.batch.micro * job_.rank_seq()), runs,
                    again_.all(), rows_);
-    if (adapters_.any())
-      add_adapter_rows(adapters_, p_, activation() / real(job_.model.hidden) * real(adapters_.rank), layers, runs,
-                       job_.method.recompute == Recompute::full ? again_.all() : layers,
-                       adapters_again(job_.model, job_.method, job_.software.layers.linear), rows_);
+    mixture_.adapter_rows(runs, rows_);
     ends(runs, heads);
     gathered_messages(runs);
   }
