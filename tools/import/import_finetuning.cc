@@ -101,8 +101,9 @@ void take_target_modules(const Settings* modules, Draft& draft) {
     named.push_back(modules->is_scalar() ? modules->text() : "?");
   }
   const std::string text = fmt::format("{}", fmt::join(named, ", "));
-  const bool mlp = contains(text, "gate") || contains(text, "up") || contains(text, "down") || contains(text, "fc") ||
-                   contains(text, "mlp") || contains(text, "linear");
+  // Names of MLPs: of Llama and its kin, of GPT-2's and OPT's, of Falcon's and BLOOM's, of Mixtral's.
+  static const std::vector<const char*> kOfMlps{"gate", "up_", "down_", "fc", "mlp", "4h", "w1", "w2", "all-linear"};
+  const bool mlp = std::any_of(kOfMlps.begin(), kOfMlps.end(), [&](const char* name) { return contains(text, name); });
   draft.apply(mlp ? "finetune.modules=all" : "finetune.modules=attention");
   draft.assumed("finetune.modules", fmt::format("adapters beside all products of {}, for {}",
                                                 mlp ? "attention and the MLP" : "attention", text));
