@@ -40,7 +40,7 @@ void refuse_serving(const Settings& document) {
     section->fail("is a step of reinforcement learning, which orrery rl runs, expected a training step");
   const Settings* precision = given(&document, "precision");
   if (precision == nullptr || !precision->is_mapping()) return;
-  for (const char* key : {"weights", "attention", "experts", "kv_cache"})
+  for (const char* key : {"weights", "attention", "experts", "kv_cache", "states"})
     if (const Settings* type = given(precision, key); type != nullptr)
       type->fail("is of a model that is served, expected matmul, activations, gradients or parameters");
 }

@@ -24,6 +24,11 @@ void assumed(ServingScenario& s, std::string_view key, std::string_view value, s
   s.assumptions.push_back(fmt::format("{} is not given: {}, {}.", key, value, why));
 }
 
+bool has_states(const workloads::Model& model) {
+  const std::vector<workloads::Model::Block>& kinds = model.pattern.kinds;
+  return std::any_of(kinds.begin(), kinds.end(), [](const workloads::Model::Block& b) { return b.state.any(); });
+}
+
 WeightType type_of(const Settings& value) {
   const std::string name = value.as_choice(served_type_names());
   const auto at = std::find(served_type_names().begin(), served_type_names().end(), name);
@@ -52,6 +57,26 @@ void load_served_precision(const Settings& document, ServingScenario& s) {
   const Settings* cache = given(section, "kv_cache");
   if (cache == nullptr) assumed(s, "precision.kv_cache", "bf16", "engines' default");
   precision.kv_bytes = cache != nullptr && cache->as_choice({"bf16", "fp8"}) == "fp8" ? 1 : 2;
+  if (const Settings* states = given(section, "states"); states != nullptr) {
+    if (!has_states(s.replica.model))
+      states->fail(
+          fmt::format("is of mixers with a state, which {} has not, expected no such key", s.replica.model.name));
+    precision.state_bytes = states->as_choice({"bf16", "fp32"}) == "bf16" ? 2 : 4;
+  }
+}
+
+/// Heads of a block's mixers over the tensor ranks; those of keys that are fewer than ranks have copies.
+void check_block(const Settings& pool, const workloads::Model::Block& block, const workloads::ServedLayout& layout) {
+  const auto check = [&](std::int64_t heads, std::int64_t of_keys) {
+    if (heads % layout.tensor != 0 || (of_keys % layout.tensor != 0 && layout.tensor % of_keys != 0))
+      fail_at(
+          pool, "parallelism.tensor",
+          fmt::format("got {}, expected what divides the {} heads of a block, and divides or is a multiple of its {} "
+                      "of keys",
+                      layout.tensor, heads, of_keys));
+  };
+  if (block.attends) check(block.attention.heads, block.attention.kv_heads);
+  if (block.state.any()) check(block.state.heads, block.state.key_heads);
 }
 
 void check_layout(const Settings& pool, const ServingScenario& s, const workloads::ServedLayout& layout) {
@@ -65,6 +90,7 @@ void check_layout(const Settings& pool, const ServingScenario& s, const workload
   if (model.attention.kv_heads % layout.tensor != 0 && layout.tensor % model.attention.kv_heads != 0)
     refuse("tensor", fmt::format("got {}, expected a divisor or a multiple of the model's {} heads of keys",
                                  layout.tensor, model.attention.kv_heads));
+  for (const workloads::Model::Block& block : model.pattern.kinds) check_block(pool, block, layout);
   if (layout.tensor > s.machine.gpus_per_node && layout.tensor % s.machine.gpus_per_node != 0)
     refuse("tensor", fmt::format("got {}, expected at most the {} GPUs of a node or a multiple of them", layout.tensor,
                                  s.machine.gpus_per_node));
@@ -102,6 +128,16 @@ void load_pool_layout(const Settings& pool, ServingScenario& s, ServedPool& p, b
             fmt::format("got {} of {} GPUs, but the cluster has {} GPUs", p.replicas, each, s.machine.gpus));
 }
 
+/// What a prompt's beginning leaves in a state is gone behind its next token, so that engines look nothing up unless
+/// they are told to keep copies.
+void say_prefixes_of_states(const Settings& pool, ServingScenario& s, const ServedPool& p) {
+  if (given(&pool, "prefix_caching") == nullptr)
+    assumed(s, "serving.pools[].prefix_caching", "false", "engines' default for mixers with a state");
+  else if (p.prefix_caching)
+    s.assumptions.emplace_back(
+        "serving.pools[].prefix_caching: copies of states at the ends of shared blocks take no memory here.");
+}
+
 void load_limits(const Settings& pool, ServingScenario& s, ServedPool& p) {
   const calibration::ServingEngine& engine = p.replica.engine;
   const auto& defaults = engine.defaults;
@@ -120,7 +156,8 @@ void load_limits(const Settings& pool, ServingScenario& s, ServedPool& p) {
   p.limits.block_tokens = integer(&pool, "block_tokens", defaults.block_tokens);
   p.limits.memory_utilization = number(&pool, "memory_utilization", defaults.memory_utilization);
   p.chunked_prefill = boolean(&pool, "chunked_prefill", defaults.chunked_prefill);
-  p.prefix_caching = boolean(&pool, "prefix_caching", defaults.prefix_caching);
+  p.prefix_caching = boolean(&pool, "prefix_caching", defaults.prefix_caching && !has_states(p.replica.model));
+  if (has_states(p.replica.model)) say_prefixes_of_states(pool, s, p);
   if (p.limits.max_batched_tokens < p.limits.max_sequences) {
     if (given(&pool, "max_sequences") == nullptr)
       p.limits.max_sequences = p.limits.max_batched_tokens;  // nobody asked for more
@@ -545,6 +582,32 @@ calibration::ServingEngine load_engine(const Settings& reference) {
   return engine;
 }
 
+namespace {
+
+void refuse_operators(const Settings& document, const workloads::Model& model) {
+  for (const workloads::Model::Block& block : model.pattern.kinds)
+    if (block.operators.any())
+      document.at("model").fail("has blocks of operators, which are trained here, expected mixers and channels");
+}
+
+/// In place of what is said of mixers that are trained.
+void say_mixers(workloads::Job& job) {
+  const std::vector<workloads::Model::Block>& kinds = job.model.pattern.kinds;
+  std::erase_if(job.assumptions, [](const std::string& text) { return text.starts_with("model.mixers:"); });
+  const auto scans = [&](workloads::ScanKind kind) {
+    return std::any_of(kinds.begin(), kinds.end(),
+                       [&](const workloads::Model::Block& b) { return b.state.any() && b.state.kind == kind; });
+  };
+  for (const workloads::ScanKind kind : {workloads::ScanKind::mamba2, workloads::ScanKind::lightning})
+    if (scans(kind))
+      job.assumptions.push_back(fmt::format(
+          "model.mixers: scans of {} take what they move and multiply at the shares that gated delta nets reach under "
+          "this engine: no table times them.",
+          calibration::name_of(kind)));
+}
+
+}  // namespace
+
 ServingScenario load_serving(const Settings& document) {
   if (!document.is_mapping()) document.expected("a scenario: a mapping of keys");
   refuse_other_document(document);
@@ -567,8 +630,8 @@ ServingScenario load_serving(const Settings& document) {
   load_model(document, job);
   if (job.model.recommender.any())
     document.at("model").fail("is a recommender, expected a model of layers that writes tokens");
-  if (job.model.pattern.any())
-    document.at("model").fail("has blocks by pattern, which are trained here, expected layers that are alike");
+  refuse_operators(document, job.model);
+  say_mixers(job);
   if (job.model.encoder.any())
     document.at("model").fail("has an encoder of images, which is trained here, expected a model of text");
   load_power(document, job);

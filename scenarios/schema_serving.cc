@@ -19,6 +19,7 @@ Rows precision_rows() {
        "Of projections into and out of attention, likewise."},
       {"precision.experts", "choice", "", "precision.weights", served_type_names(), "Of routed experts, likewise."},
       {"precision.kv_cache", "choice", "", "bf16", {"bf16", "fp8"}, "Keys and values that are cached."},
+      {"precision.states", "choice", "", "fp32", {"bf16", "fp32"}, "States of mixers, where a model is served."},
   };
 }
 

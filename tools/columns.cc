@@ -662,6 +662,7 @@ constexpr ColumnDoc kColumns[] = {
      {"serving", "search"}},
     {"tokens_per_s_per_user", "tokens/s", "What a user sees: one over the mean time a token.", {"serving", "search"}},
     {"saturated", "", "Whether requests wait ever longer.", {"serving"}},
+    {"states_bytes", "bytes", "Set aside for states of mixers, of as many sequences as may be under way.", {"serving"}},
     {"kv_cache", "", "The paged cache of a replica.", {"serving"}},
     {"kv_cache.blocks", "", "Blocks of a replica.", {"serving"}},
     {"kv_cache.tokens", "tokens", "Tokens that they hold.", {"serving"}},

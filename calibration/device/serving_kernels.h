@@ -14,6 +14,7 @@
 
 #include "calibration/device/dispatcher.h"
 #include "calibration/device/profile.h"
+#include "calibration/device/scan.h"
 #include "sim/keys.h"
 #include "sim/settings.h"
 
@@ -130,6 +131,39 @@ struct LowLatencyExchange {
   double gpus = 8, nodes = 1;
 };
 
+/// A kernel of a mixer with a state, as an engine runs it: the short convolution ahead of a scan, the scan of a prompt,
+/// the step of a state by the tokens of a sequence that decodes; which of the part's kernels is the variant of its
+/// family (serving_scans.cc).
+struct ServedScan {
+  enum class Part : std::uint8_t { convolution, prompt, step } part = Part::prompt;
+  std::size_t variant = 0;
+  ScanKind kind = ScanKind::gated_delta;
+  double sequences = 1, positions = 1;
+  double heads = 1, key_heads = 1, key_dim = 1, value_dim = 1;  // of this rank
+  double state_bytes = 4;                                       // of an element
+};
+/// Whether tokens are a prompt's, or one or few of each sequence that decodes.
+enum class ServedPhase : std::uint8_t { prompt, decode };
+
+/// Of a layer's whole sparse attention: dsa (DeepSeek-V3.2, GLM-5), csa and hca (DeepSeek-V4), msa (MiniMax-M3).
+struct SparseBlock {
+  enum class Kind : std::uint8_t { dsa, csa, hca, msa } kind = Kind::dsa;
+  WeightType type = WeightType::bf16;  // of the projections
+  bool decode = true;
+  double sequences = 1, fresh = 1, cached = 0;
+  double heads = 1, all_heads = 1, kv_heads = 1;  // of this rank; of the model
+  double kv_bytes = 2;
+  DataType computed = DataType::bf16;  // that attention multiplies
+  double hidden = 1, q_rank = 0, kv_rank = 0, nope = 0, rope = 0, value = 128, out_groups = 1, out_rank = 0;
+  double index_heads = 0, index_dim = 128;   // 0: what another layer chose
+  double chosen = 0, ratio = 0, window = 0;  // keys; 0: all. Tokens to a key. Tokens beside
+};
+/// What it multiplies, the bytes of weights and keys that it reads, and the elements of its weights on this rank.
+struct SparseWork {
+  double flops = 0, bytes = 0, weights = 0;
+};
+SparseWork work_of(const SparseBlock& block);
+
 /// The kernels of an engine on a device. Immutable; cheap to copy.
 class ServingKernels {
  public:
@@ -145,6 +179,12 @@ class ServingKernels {
   double seconds(const LatentBlock& shape) const;
   double seconds(const ServedAllReduce& shape) const;
   double seconds(const LowLatencyExchange& shape) const;
+  double seconds(const ServedScan& shape) const;
+  double seconds(const SparseBlock& shape) const;
+
+  /// The shape with the kernel that the engine runs it by: of those that are written for it the first that was
+  /// measured.
+  ServedScan as_run(ServedScan shape, ServedPhase phase) const;
 
   /// Whether products of that type have numbers of their own.
   bool has_products(WeightType type) const;

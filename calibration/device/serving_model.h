@@ -20,7 +20,6 @@
 #include "calibration/device/kernel.h"
 #include "calibration/device/optimise.h"
 #include "calibration/device/routing.h"
-#include "calibration/device/scan.h"
 #include "calibration/device/serving_kernels.h"
 
 namespace orrery::calibration {
@@ -80,31 +79,9 @@ struct ServingFamily {
   Correction::Sizes (*sizes)(const Work&);
 };
 
-/// A kernel of a mixer with a state, as an engine runs it; which of its kernels is the variant of the part's family
-/// (serving_scans.cc).
-struct ServedScan {
-  enum class Part : std::uint8_t { convolution, prompt, step } part = Part::prompt;
-  std::size_t variant = 0;
-  ScanKind kind = ScanKind::gated_delta;
-  double sequences = 1, positions = 1;
-  double heads = 1, key_heads = 1, key_dim = 1, value_dim = 1;  // of this rank
-};
 /// The first of their families among all, in the order of the parts.
 inline constexpr std::size_t kFirstScan = 10;
 
-/// Of a layer's whole sparse attention: dsa (DeepSeek-V3.2, GLM-5), csa and hca (DeepSeek-V4), msa (MiniMax-M3).
-struct SparseBlock {
-  enum class Kind : std::uint8_t { dsa, csa, hca, msa } kind = Kind::dsa;
-  WeightType type = WeightType::bf16;  // of the projections
-  bool decode = true;
-  double sequences = 1, fresh = 1, cached = 0;
-  double heads = 1, all_heads = 1, kv_heads = 1;  // of this rank; of the model
-  double kv_bytes = 2;
-  DataType computed = DataType::bf16;  // that attention multiplies
-  double hidden = 1, q_rank = 0, kv_rank = 0, nope = 0, rope = 0, value = 128, out_groups = 1, out_rank = 0;
-  double index_heads = 0, index_dim = 128;   // 0: what another layer chose
-  double chosen = 0, ratio = 0, window = 0;  // keys; 0: all. Tokens to a key. Tokens beside
-};
 /// The first of their families among all: decoding, prompts.
 inline constexpr std::size_t kFirstSparse = 13;
 

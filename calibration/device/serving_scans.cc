@@ -3,7 +3,9 @@
 // calibration/device/scan.cc counts flash-linear-attention's kernels; what fused ones spare stands in their shares.
 // States hang on the chunks before them, so that a long prompt of few heads waits for one chunk after the other.
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <span>
 
 #include "calibration/device/scan.h"
 #include "calibration/device/serving_families.h"
@@ -14,7 +16,14 @@ namespace {
 
 using Unit = ServingFamily::Parameter::Unit;
 
-constexpr double kChunk = 64, kScanElement = 2, kStateElement = 4;
+constexpr double kChunk = 64, kScanElement = 2;
+
+/// The first of their families among all, in the order of the parts.
+std::size_t scan_family_of(ServedScan::Part part) {
+  return part == ServedScan::Part::convolution ? kFirstScan
+         : part == ServedScan::Part::prompt    ? kFirstScan + 1
+                                               : kFirstScan + 2;
+}
 
 double scan_structure(const ServingFacts& f, std::span<const double> p, const Work& w) {
   enum { launch, chain, each, stream, efficiency, rate };
@@ -60,7 +69,7 @@ const ServingFamily scan::kConvolution{"convolution",
 
 const ServingFamily scan::kPrompt{"state-scan",
                                   "a mixer with a state over prompts, in chunks",
-                                  {"gated-delta", "gated-delta-fused", "kda", "kda-fused"},
+                                  {"gated-delta", "gated-delta-fused", "kda", "kda-fused", "mamba2", "lightning"},
                                   scan_parameters(2e-5),
                                   {"positions", "sequences", "width"},
                                   scan_grids(),
@@ -68,15 +77,16 @@ const ServingFamily scan::kPrompt{"state-scan",
                                   scan_roofline,
                                   scan_sizes};
 
-const ServingFamily scan::kStep{"state-step",
-                                "a step of a mixer's state by one token or few",
-                                {"gated-delta", "gated-delta-packed", "kda", "kda-packed", "kda-fused", "kda-gated"},
-                                scan_parameters(4e-6),
-                                {"positions", "sequences", "width"},
-                                scan_grids(),
-                                scan_structure,
-                                scan_roofline,
-                                scan_sizes};
+const ServingFamily scan::kStep{
+    "state-step",
+    "a step of a mixer's state by one token or few",
+    {"gated-delta", "gated-delta-packed", "kda", "kda-packed", "kda-fused", "kda-gated", "mamba2", "lightning"},
+    scan_parameters(4e-6),
+    {"positions", "sequences", "width"},
+    scan_grids(),
+    scan_structure,
+    scan_roofline,
+    scan_sizes};
 
 Asked asked(const ServedScan& s) {
   SIM_CHECK(s.sequences > 0 && s.positions > 0 && s.heads > 0, "a scan of nothing");
@@ -87,7 +97,7 @@ Asked asked(const ServedScan& s) {
     bytes = 2 * kScanElement * tokens * (values + 2 * keys);
   } else if (s.part == ServedScan::Part::step) {
     // The state is read once, and written behind every token, where some of them may be taken back.
-    bytes = kStateElement * s.sequences * (1 + s.positions) * s.heads * s.key_dim * s.value_dim +
+    bytes = s.state_bytes * s.sequences * (1 + s.positions) * s.heads * s.key_dim * s.value_dim +
             kScanElement * tokens * (2 * values + 2 * keys);
   } else {
     Scan scan;
@@ -102,11 +112,48 @@ Asked asked(const ServedScan& s) {
     flops = work.flops;
     bytes = work.bytes;
   }
-  const std::size_t first = s.part == ServedScan::Part::convolution ? kFirstScan
-                            : s.part == ServedScan::Part::prompt    ? kFirstScan + 1
-                                                                    : kFirstScan + 2;
   const double links = s.part == ServedScan::Part::step ? s.positions : std::ceil(s.positions / kChunk);
-  return {first, s.variant, {s.sequences, s.positions, s.heads, values + 2 * keys, flops, bytes, links}};
+  return {
+      scan_family_of(s.part), s.variant, {s.sequences, s.positions, s.heads, values + 2 * keys, flops, bytes, links}};
+}
+
+namespace {
+
+/// Kernels of a part by what an engine prefers: one that fuses more ahead of one that fuses less. Several tokens of a
+/// sequence, to be checked, take kernels that leave a state behind each.
+std::span<const std::size_t> kernels_for(const ServedScan& s, ServedPhase phase) {
+  using Variants = std::span<const std::size_t>;
+  static constexpr std::array<std::size_t, 1> kStepTaps{2}, kPlainTaps{0}, kMambaScan{4}, kMambaStep{6},
+      kLightningScan{5}, kLightningStep{7};
+  static constexpr std::array<std::size_t, 2> kThreeTaps{1, 0}, kMambaTaps{3, 0}, kMambaStepTaps{4, 2},
+      kDeltaScan{1, 0}, kDeltaStep{1, 0}, kDeltaCheck{0, 1}, kKdaScan{3, 2};
+  static constexpr std::array<std::size_t, 4> kKdaStep{3, 4, 2, 5}, kKdaCheck{2, 5, 3, 4};
+  const bool mamba = s.kind == ScanKind::mamba2, kda = s.kind == ScanKind::kda, decode = phase == ServedPhase::decode;
+  if (s.part == ServedScan::Part::convolution) {
+    if (mamba) return decode ? Variants(kMambaStepTaps) : Variants(kMambaTaps);
+    if (decode) return kStepTaps;
+    return kda ? Variants(kThreeTaps) : Variants(kPlainTaps);
+  }
+  const bool prompt = s.part == ServedScan::Part::prompt, checks = s.positions > 1;
+  if (mamba) return prompt ? Variants(kMambaScan) : Variants(kMambaStep);
+  if (s.kind == ScanKind::lightning) return prompt ? Variants(kLightningScan) : Variants(kLightningStep);
+  if (kda) return prompt ? Variants(kKdaScan) : checks ? Variants(kKdaCheck) : Variants(kKdaStep);
+  return prompt ? Variants(kDeltaScan) : checks ? Variants(kDeltaCheck) : Variants(kDeltaStep);
+}
+
+}  // namespace
+
+ServedScan ServingKernels::as_run(ServedScan shape, ServedPhase phase) const {
+  const auto& fitted = model_->fitted[scan_family_of(shape.part)];
+  const std::span<const std::size_t> kernels = kernels_for(shape, phase);
+  const auto measured =
+      std::find_if(kernels.begin(), kernels.end(), [&](std::size_t variant) { return fitted[variant].has_value(); });
+  shape.variant = measured != kernels.end() ? *measured : kernels.front();
+  return shape;
+}
+
+double ServingKernels::seconds(const ServedScan& s) const {
+  return s.sequences * s.positions * s.heads > 0 ? model_->seconds(asked(s)) : 0;
 }
 
 }  // namespace orrery::calibration

@@ -171,4 +171,35 @@ Asked asked(const SparseBlock& s) {
            weight, static_cast<double>(multiplied_as(s.type)), s.hidden}};
 }
 
+SparseWork work_of(const SparseBlock& block) {
+  const Work work = asked(block).work;
+  const double rows = work[sparse::sequences] * work[sparse::fresh];
+  return {2 * rows * work[sparse::projected] + 2 * work[sparse::scored] * work[sparse::indexed] +
+              2 * work[sparse::slots] * work[sparse::heads] * work[sparse::width],
+          work[sparse::projected] * work[sparse::weight] + work[sparse::read], work[sparse::projected]};
+}
+
+/// Where its types were not measured together, others of the same kind stand in: first with the same weights, then with
+/// the same keys.
+double ServingKernels::seconds(const SparseBlock& s) const {
+  if (!(s.sequences * s.fresh > 0)) return 0;
+  Asked shape = asked(s);
+  const auto& fitted = model_->fitted[shape.family];
+  constexpr std::size_t kTypes = 9, kOfWeights = 3;
+  const std::size_t own = shape.variant, kind = own / kTypes * kTypes;
+  const auto distance = [&](std::size_t variant) {
+    const std::size_t a = variant - kind, b = own - kind;
+    return (a % kOfWeights == b % kOfWeights ? 0 : 2) + (a / kOfWeights == b / kOfWeights ? 0 : 1);
+  };
+  const std::size_t kinds = s.kind == SparseBlock::Kind::dsa && s.index_heads == 0 ? 2 : 1;  // else with an indexer
+  for (std::size_t other = 0; other < kinds && !fitted[shape.variant]; ++other) {
+    const std::size_t from = kind - other * kTypes;
+    for (std::size_t v = from; v < from + kTypes; ++v)
+      if (fitted[v] &&
+          (!fitted[shape.variant] || distance(v + other * kTypes) < distance(shape.variant + other * kTypes)))
+        shape.variant = v;
+  }
+  return model_->seconds(shape);
+}
+
 }  // namespace orrery::calibration

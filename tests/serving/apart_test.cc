@@ -76,7 +76,7 @@ TEST_CASE("a lone request is its prompt, its cache on the way and a step for eac
   const Time flow = 1000 * 400 * std::int64_t{1000} + 5'000'000;  // 400 bytes a token at a byte a nanosecond
   for (const FirstToken first : {FirstToken::prefill, FirstToken::transfer, FirstToken::decode}) {
     Apart fleet{{limits_of(first), 1, Router::round_robin}, {limits_of(first), 1, Router::round_robin}, {}};
-    fleet.handover = {&ways, 400, Handing::whole, 1, 0, 1, 1};
+    fleet.handover = {&ways, 400, 0, Handing::whole, 1, 0, 1, 1};
     const ApartOutcome outcome = serve_apart(trace, fleet, times, times);
     const Served& served = outcome.requests[0];
     const auto steps = [&](std::int64_t from_keys, std::int64_t count) {
@@ -102,7 +102,7 @@ TEST_CASE("layers that flow while later ones are computed leave the last of them
               {}};
   // 10 us of bytes, and the prompt takes 70: a fiftieth is left. Of 100 us of bytes what the prompt was too short for.
   for (const auto& [bytes_a_token, left] : {std::pair(1e4, Time{200'000}), {1e5, 30'000'000}}) {
-    fleet.handover = {&ways, bytes_a_token, Handing::layer_by_layer, 50, 0, 1, 1};
+    fleet.handover = {&ways, bytes_a_token, 0, Handing::layer_by_layer, 50, 0, 1, 1};
     const ApartOutcome outcome = serve_apart(trace, fleet, times, times);
     CHECK(outcome.handed[0].there - outcome.handed[0].computed == 5'000'000 + left);
   }
@@ -117,7 +117,7 @@ TEST_CASE("transfers share a link fairly", "[serving]") {
   Apart fleet{{limits_of(FirstToken::transfer), 2, Router::round_robin},
               {limits_of(FirstToken::transfer), 1, Router::round_robin},
               {}};
-  fleet.handover = {&ways, 400, Handing::whole, 1, 0, 1, 1};
+  fleet.handover = {&ways, 400, 0, Handing::whole, 1, 0, 1, 1};
   const ApartOutcome outcome = serve_apart(trace, fleet, times, times);
   for (const ApartOutcome::Handed& handed : outcome.handed)
     CHECK(handed.there - handed.begun == 2 * 400'000'000 + 5'000'000);
@@ -143,7 +143,7 @@ TEST_CASE("requests, tokens and bytes are the same on both sides", "[serving]") 
                     {limits_of(first, c.blocks, c.sequences), 3, Router::round_robin},
                     {}};
         fleet.prefill.limits.ahead = fleet.decode.limits.ahead = seed % 2 == 0;
-        fleet.handover = {&ways, 100, Handing::whole, 1, 0, 1, 1};
+        fleet.handover = {&ways, 100, 5000, Handing::whole, 1, 0, 1, 1};  // bytes of a token and of a sequence
         const ApartOutcome outcome = serve_apart(trace, fleet, times, times);
         std::int64_t inputs = 0, outputs = 0;
         for (std::size_t i = 0; i < trace.requests.size(); ++i) {
@@ -159,7 +159,8 @@ TEST_CASE("requests, tokens and bytes are the same on both sides", "[serving]") 
           inputs += trace.requests[i].input;
           outputs += trace.requests[i].output;
         }
-        CHECK(outcome.bytes == 100.0 * static_cast<double>(inputs));
+        CHECK(outcome.bytes ==
+              100.0 * static_cast<double>(inputs) + 5000.0 * static_cast<double>(trace.requests.size()));
         const std::int64_t written = outcome.decode.output_tokens;
         if (first == FirstToken::decode)
           CHECK(written == outputs);
@@ -178,7 +179,7 @@ TEST_CASE("apart without a way between is never later than with one", "[serving]
               {limits_of(FirstToken::transfer), 1, Router::round_robin},
               {}};
   const ApartOutcome free = serve_apart(trace, fleet, times, times);
-  fleet.handover = {&ways, 1000, Handing::whole, 1, 0, 1, 1};
+  fleet.handover = {&ways, 1000, 0, Handing::whole, 1, 0, 1, 1};
   const ApartOutcome slow = serve_apart(trace, fleet, times, times);
   const Outcome together = serve(trace, fleet.prefill, times);
   Time apart_first = 0, together_first = 0;

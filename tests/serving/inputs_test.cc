@@ -191,10 +191,20 @@ TEST_CASE("every key of serving and traffic moves what comes out", "[serving]") 
   for (const char* key :
        {"traffic.trace", "traffic.time_scale", "traffic.burstiness", "traffic.prefix", "serving.pools[].role"})
     walked.insert(key);
+  {
+    // Of a model that has states.
+    const std::vector<std::string> hybrid{"model=qwen3-next-80b-a3b", "cluster.gpus=8",
+                                          "serving.pools=[{parallelism: {tensor: 4}}]"};
+    std::vector<std::string> halves = hybrid;
+    halves.emplace_back("precision.states=bf16");
+    walked.insert("precision.states");
+    CHECK(answer(std::string(kBase) + kOpen, halves) != answer(std::string(kBase) + kOpen, hybrid));
+  }
   for (const scenarios::Key& key : scenarios::schema()) {
     const bool here = key.path.starts_with("serving") || key.path.starts_with("traffic") ||
                       key.path == "precision.attention" || key.path == "precision.weights" ||
-                      key.path == "precision.experts" || key.path == "precision.kv_cache";
+                      key.path == "precision.experts" || key.path == "precision.kv_cache" ||
+                      key.path == "precision.states";
     INFO(key.path);
     if (here) CHECK(walked.contains(key.path));
   }

@@ -34,7 +34,8 @@ TEST_CASE("tabulated iterations are within 1 % of the kernels at random batches"
   for (const auto& [model, layout] :
        {std::pair("llama3.1-70b", "{tensor: 4}"), std::pair("qwen3-8b", "{tensor: 1}"),
         std::pair("gemma2-27b", "{tensor: 2, pipeline: 2}"), std::pair("mixtral-8x7b", "{tensor: 4, expert: 2}"),
-        std::pair("deepseek-v2-lite", "{tensor: 1, attention_data: 4, expert: 4}")}) {
+        std::pair("deepseek-v2-lite", "{tensor: 1, attention_data: 4, expert: 4}"),
+        std::pair("qwen3-next-80b-a3b", "{tensor: 4}"), std::pair("deepseek-v3.2", "{tensor: 8}")}) {
     const auto s = scenario_of(model, layout);
     IterationTimes times = times_of(s);
     INFO(model);
@@ -60,7 +61,9 @@ TEST_CASE("an iteration is the sum of its parts, and of each part a data sheet a
   for (const auto& [model, layout] :
        {std::pair("llama3.1-70b", "{tensor: 4}"), std::pair("gemma2-27b", "{tensor: 2, pipeline: 2}"),
         std::pair("mixtral-8x7b", "{tensor: 4, expert: 2}"), std::pair("llama3.1-70b", "{tensor: 8}"),
-        std::pair("deepseek-v2-lite", "{tensor: 1, attention_data: 4, expert: 4}")}) {
+        std::pair("deepseek-v2-lite", "{tensor: 1, attention_data: 4, expert: 4}"),
+        std::pair("nemotron-h-8b", "{tensor: 2}"), std::pair("kimi-linear-48b-a3b", "{tensor: 2, expert: 2}"),
+        std::pair("falcon-h1-34b", "{tensor: 2}"), std::pair("glm-5", "{tensor: 8, expert: 8}")}) {
     const auto s = scenario_of(model, layout);
     const IterationTimes times = times_of(s);
     INFO(model << " " << layout);

@@ -144,6 +144,7 @@ ordered_json iteration_json(const IterationStudy& study) {
   json["memory"] = {{"fits", study.memory.blocks > 0},
                     {"weights_bytes", study.memory.weights},
                     {"cache_bytes", study.memory.cache},
+                    {"states_bytes", study.memory.states},
                     {"other_bytes", study.memory.held() - study.memory.weights},
                     {"given_bytes", study.memory.given}};
   json["assumptions"] = assumptions_of(study);

@@ -114,9 +114,36 @@ ServedLaunch of_trtllm(const LaunchedRow& r) {
   return launch;
 }
 
-/// dsr1_fp[48]_*.sh.
+/// qwen3.5_*.sh; what ran on B300 ahead of its own script of 2026-04-17 was launched as on B200.
+ServedLaunch of_qwen35(const LaunchedRow& r) {
+  ServedLaunch launch;
+  constexpr std::int64_t kPiece = 16384, kLong = 32768, kMost = 128;
+  const bool bf16 = r.precision == "bf16", fp8 = r.precision == "fp8", b300 = r.device == "b300-sxm";
+  if (!bf16) {
+    launch.cache = "fp8";
+    launch.states = "bf16";  // --mamba-ssm-dtype
+  }
+  if (!is_blackwell(r)) {
+    launch.pool = limits(kMost, kPiece, 0.8);
+  } else if (fp8 && r.day >= (b300 ? "2026-04-17" : "2026-04-30")) {
+    launch.pool = limits(b300 ? r.concurrency : 0, kPiece, 0.8);
+    launch.pool += fmt::format(", polls_every: {}", !b300 && r.concurrency > 4 ? 30 : 10);
+  } else {
+    launch.pool = limits(kMost, kLong, bf16 || fp8 ? 0.82 : b300 ? 0.8 : 0.85);
+    launch.pool += fmt::format(", polls_every: {}", r.concurrency >= 16 ? 30 : 10);
+  }
+  return launch;
+}
+
+/// dsr1_fp[48]_*.sh, glm5_fp8_*.sh.
 ServedLaunch of_sglang(const LaunchedRow& r) {
   ServedLaunch launch;
+  if (r.model == "Qwen3.5-397B-A17B") return of_qwen35(r);
+  if (r.model == "GLM-5" && is_blackwell(r)) {
+    launch.cache = "fp8";
+    launch.pool = limits(r.concurrency, 32768, 0.85);
+    return launch;
+  }
   if (r.model != "DeepSeek-R1") return launch;
   if (!is_blackwell(r)) {
     launch.pool = limits(r.input == 1024 && r.output == 1024 ? 512 : 256, 32768, 0.82);

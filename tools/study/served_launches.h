@@ -17,6 +17,7 @@ struct LaunchedRow {
 
 struct ServedLaunch {
   std::string cache;     // the type of keys and values; empty: the checkpoint's
+  std::string states;    // of mixers; empty: the engine's default
   std::string software;  // further keys of the engine's, as YAML; empty: none
   std::string pool;      // further keys of the pool
   // Where the script set what the columns have lost; 0: as the columns say.

@@ -274,6 +274,8 @@ void write_memory(std::ostream& out, const ServingStudy& study) {
   out << fmt::format("\nMemory of a GPU{}: {:.1f} of {:.1f} GB; weights {:.1f}, beside them {:.1f}, cache {:.1f}\n",
                      study.apart ? " that writes" : "", memory.given / 1e9, memory.total / 1e9, memory.weights / 1e9,
                      (memory.held() - memory.weights) / 1e9, memory.cache / 1e9);
+  if (memory.states > 0)
+    out << fmt::format("  States of {} sequences {:.1f} GB beside\n", memory.sequences, memory.states / 1e9);
   out << fmt::format(
       "  {} blocks of {} tokens a replica; {} used in the mean, {} at most; found in it: {} of prompts; "
       "{} preemptions\n",
@@ -416,6 +418,7 @@ ordered_json serving_json(const ServingStudy& study) {
                         : ordered_json();
   json["memory"] = {{"weights_bytes", study.memory.weights},
                     {"cache_bytes", study.memory.cache},
+                    {"states_bytes", study.memory.states},
                     {"other_bytes", study.memory.held() - study.memory.weights},
                     {"given_bytes", study.memory.given}};
   json["iterations"] = study.iterations;

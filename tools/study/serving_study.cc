@@ -221,6 +221,7 @@ PoolStudy pool_of(const scenarios::ServingScenario& scenario, const scenarios::S
   study.memory = workloads::serving_memory(pool.replica, times.pass(),
                                            static_cast<double>(scenario.machine.device.memory().value()), pool.limits);
   if (study.memory.blocks < 1) throw sim::UserError(shortage(study.memory, scenario));
+  study.pool.limits.max_sequences = study.memory.sequences;
   // Micro-batches of all stages share a stage's cache.
   study.blocks = study.memory.blocks * pool.replica.layout.attention_data;
   return study;
@@ -300,6 +301,7 @@ void run_apart(ServingStudy& study, workloads::IterationTimes& prompts, workload
   apart.decode.limits.front = apart.decode.limits.front_token = 0;
   apart.handover = {&ways,
                     workloads::cache_bytes_per_token(answers.pass()),
+                    workloads::cache_bytes_per_sequence(answers.pass()),
                     scenario.transfer.handing,
                     scenario.replica.model.layers,
                     static_cast<serving::Time>(scenario.transfer.latency_s * kPicoseconds),

@@ -32,7 +32,9 @@ struct NameHere {
 };
 
 /// Names of models as the tables have them.
-constexpr std::array<NameHere, 35> kModels{{{"MiniMax-M2.5", "minimax-m2"},
+constexpr std::array<NameHere, 37> kModels{{{"MiniMax-M2.5", "minimax-m2"},
+                                            {"Qwen3.5-397B-A17B", "qwen3.5-397b-a17b"},
+                                            {"GLM-5", "glm-5"},
                                             {"llama2-70b", "llama2-70b"},
                                             {"Llama-3.1-8B", "llama3.1-8b"},
                                             {"Llama-3.1-70B", "llama3.1-70b"},
@@ -100,7 +102,7 @@ constexpr std::array<NameHere, 3> kEngineOf{
 struct Checkpoint {
   std::string_view model, label, attention, weights, experts, experts_on_blackwell;
 };
-constexpr std::array<Checkpoint, 9> kCheckpoints{{
+constexpr std::array<Checkpoint, 12> kCheckpoints{{
     // deepseek-ai/DeepSeek-R1, config.json, quantization_config: blocks of 128 x 128.
     {"DeepSeek-R1", "fp8", "fp8-block", "fp8-block", "fp8-block", "fp8-block"},
     // nvidia/DeepSeek-R1-0528-NVFP4: linear layers of MLPs and experts.
@@ -114,6 +116,10 @@ constexpr std::array<Checkpoint, 9> kCheckpoints{{
     // Qwen/Qwen3-235B-A22B-FP8 and MiniMaxAI/MiniMax-M2.5: blocks.
     {"Qwen3-235B-A22B", "fp8", "fp8-block", "fp8-block", "fp8-block", "fp8-block"},
     {"MiniMax-M2.5", "fp8", "fp8-block", "fp8-block", "fp8-block", "fp8-block"},
+    // Qwen/Qwen3.5-397B-A17B-FP8 and zai-org/GLM-5-FP8: blocks; nvidia/Qwen3.5-397B-A17B-NVFP4: routed experts.
+    {"Qwen3.5-397B-A17B", "fp8", "fp8-block", "fp8-block", "fp8-block", "fp8-block"},
+    {"Qwen3.5-397B-A17B", "fp4", "bf16", "bf16", "nvfp4", "nvfp4"},
+    {"GLM-5", "fp8", "fp8-block", "fp8-block", "fp8-block", "fp8-block"},
     // nvidia/MiniMax-M2.5-NVFP4: experts.
     {"MiniMax-M2.5", "fp4", "bf16", "bf16", "nvfp4", "nvfp4"},
 }};
@@ -139,7 +145,7 @@ std::string model_yaml(const std::string& model) {
 
 /// What most rows have in common.
 struct ServedCell {
-  std::string device, engine, model, weights = "bf16", attention, experts, cache = "bf16";
+  std::string device, engine, model, weights = "bf16", attention, experts, cache = "bf16", states;
   std::int64_t gpus = 1, replicas = 1, tensor = 1, pipeline = 1, expert = 1, attention_data = 1;
   std::string pool;     // further keys of the pool
   std::string habits;   // further keys of the engine
@@ -163,10 +169,11 @@ std::string yaml_of(const std::string& id, const ServedCell& c) {
                                 : c.pools;
   return fmt::format(
       "name: {}\ncluster: {{device: {}, gpus: {}{}}}\nmodel: {}\nprecision: {{weights: {}, attention: {}, experts: {}, "
-      "kv_cache: {}}}\n"
+      "kv_cache: {}{}}}\n"
       "software: {}\nserving:\n  pools:\n{}traffic: {{{}}}\n",
       id, c.device, c.gpus, fabric_of(c.device, c.gpus), c.model, c.weights,
       c.attention.empty() ? c.weights : c.attention, c.experts.empty() ? c.weights : c.experts, c.cache,
+      c.states.empty() ? "" : ", states: " + c.states,
       c.habits.empty() ? c.engine : fmt::format("{{inherits: {}, {}}}", c.engine, c.habits), pools, c.traffic);
 }
 
@@ -235,6 +242,7 @@ std::vector<std::string> points_scenarios(const TableFile& t, std::size_t row, S
   if (mode == "agg") {
     c.pool = launch.pool;
     c.habits = launch.software;
+    c.states = launch.states;
     c.tensor = whole_at(t, row, "tp", 1);
     c.pipeline = whole_at(t, row, "pp", 1);
     c.attention_data = whole_at(t, row, "attention_dp", 1);

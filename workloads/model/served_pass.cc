@@ -4,6 +4,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "workloads/model/hybrid.h"
+#include "workloads/model/served_mixers.h"
+
 namespace orrery::workloads {
 
 namespace {
@@ -21,43 +24,50 @@ void add_all_reduce(std::vector<ServedOp>& ops, const Model& model, double gpus)
   if (gpus > 1) ops.push_back(SumOp{gpus, kServedBytes * as_real(model.hidden)});
 }
 
+void add_latent_block(std::vector<ServedOp>& ops, const Model& model, const ServedPrecision& precision, double heads) {
+  const double hidden = as_real(model.hidden);
+  const LatentAttention& latent = model.attention.latent;
+  calibration::LatentBlock block;
+  block.type = precision.attention;
+  block.heads = heads;
+  block.hidden = hidden;
+  block.q_lora = as_real(latent.q_rank);
+  block.kv_lora = as_real(latent.kv_rank);
+  block.nope = as_real(latent.nope_dim);
+  block.rope = as_real(latent.rope_dim);
+  block.value = as_real(latent.v_dim);
+  block.kv_bytes = precision.kv_bytes;
+  const double queries = heads * as_real(latent.qk_dim());
+  const double q = latent.q_rank > 0 ? as_real(latent.q_rank) * (hidden + queries) : hidden * queries;
+  const double kv = hidden * (block.kv_lora + block.rope) + block.kv_lora * heads * (block.nope + block.value);
+  const double weights = (q + kv + hidden * heads * block.value) * calibration::weight_bytes(precision.attention);
+  ops.push_back(LatentOp{block, weights});
+}
+
+/// Between the norm and the sum over ranks; the layer tells whether a window holds where layers take turns.
 void add_served_attention(std::vector<ServedOp>& ops, const Model& model, const ServedLayout& layout,
                           const ServedPrecision& precision, std::int64_t layer) {
   const double tensor = as_real(layout.tensor), hidden = as_real(model.hidden),
                heads = as_real(model.attention.heads) / tensor;
-  ops.push_back(served_norm(model, as_real(layout.tensor)));
-  const LatentAttention& latent = model.attention.latent;
-  if (latent.any()) {
-    calibration::LatentBlock block;
-    block.type = precision.attention;
-    block.heads = heads;
-    block.hidden = hidden;
-    block.q_lora = as_real(latent.q_rank);
-    block.kv_lora = as_real(latent.kv_rank);
-    block.nope = as_real(latent.nope_dim);
-    block.rope = as_real(latent.rope_dim);
-    block.value = as_real(latent.v_dim);
-    block.kv_bytes = precision.kv_bytes;
-    const double queries = heads * as_real(latent.qk_dim());
-    const double q = latent.q_rank > 0 ? as_real(latent.q_rank) * (hidden + queries) : hidden * queries;
-    const double kv = hidden * (block.kv_lora + block.rope) + block.kv_lora * heads * (block.nope + block.value);
-    const double weights = (q + kv + hidden * heads * block.value) * calibration::weight_bytes(precision.attention);
-    ops.push_back(LatentOp{block, weights});
-  } else {
-    const double dim = as_real(model.head_dim());
-    const double kv_heads = std::max(1.0, as_real(model.attention.kv_heads) / tensor);  // copies where there are fewer
-    const double width = (heads + 2 * kv_heads) * dim;
-    ops.push_back(ProductOp{"qkv", precision.attention, width, hidden});
-    if (model.attention.qk_norm) ops.push_back(RowsOp{"qk norm", 2 * kServedBytes * (heads + kv_heads) * dim});
-    // Rotation in place, and keys and values copied into the cache.
-    ops.push_back(RowsOp{"rotary and cache", kServedBytes * (2 * (heads + kv_heads) + 2 * kv_heads) * dim +
-                                                 2 * kv_heads * dim * precision.kv_bytes});
-    const std::int64_t every = model.attention.window_every;
-    const bool whole = model.attention.window == 0 || (every > 0 && layer % every == every - 1);
-    ops.push_back(AttendOp{heads, kv_heads, dim, whole ? 0 : as_real(model.attention.window), precision.kv_bytes});
-    ops.push_back(ProductOp{"attention out", precision.attention, hidden, heads * dim});
-  }
-  if (!model.parallel_block) add_all_reduce(ops, model, tensor);
+  const Model::Attention& attention = model.attention;
+  if (attention.sparse.any()) return add_served_sparse(ops, model, precision, tensor);
+  if (attention.latent.any()) return add_latent_block(ops, model, precision, heads);
+  const double dim = as_real(model.head_dim()), value = as_real(model.value_dim());
+  const double kv_heads = std::max(1.0, as_real(attention.kv_heads) / tensor);  // copies where there are fewer
+  const double made = kv_heads * (dim + (attention.key_is_value ? 0 : value));
+  const double width = heads * dim * (attention.output_gate ? 2 : 1) + made;
+  ops.push_back(ProductOp{"qkv", precision.attention, width, hidden});
+  if (attention.qk_norm) ops.push_back(RowsOp{"qk norm", 2 * kServedBytes * (heads + kv_heads) * dim});
+  // Rotation in place, and keys and values copied into the cache.
+  const double cached = kv_heads * (dim + value);
+  ops.push_back(
+      RowsOp{"rotary and cache", kServedBytes * (2 * (heads + kv_heads) * dim + cached) + cached * precision.kv_bytes});
+  const std::int64_t every = attention.window_every;
+  const bool whole = attention.window == 0 || (every > 0 && layer % every == every - 1);
+  ops.push_back(
+      AttendOp{heads, kv_heads, (dim + value) / 2, whole ? 0 : as_real(attention.window), precision.kv_bytes});
+  if (attention.output_gate) ops.push_back(RowsOp{"output gate", 3 * kServedBytes * heads * value});
+  ops.push_back(ProductOp{"attention out", precision.attention, hidden, heads * value});
 }
 
 void add_served_mlp(std::vector<ServedOp>& ops, const Model& model, const ServedPrecision& precision, double width,
@@ -72,16 +82,10 @@ void add_served_mlp(std::vector<ServedOp>& ops, const Model& model, const Served
                           Rows::all, branch});
 }
 
-void add_served_channel(std::vector<ServedOp>& ops, const Model& model, const ServedLayout& layout,
-                        const ServedPrecision& precision, std::int64_t layer, std::int64_t gpus_per_node) {
+void add_served_experts(std::vector<ServedOp>& ops, const Model& model, const ServedLayout& layout,
+                        const ServedPrecision& precision, std::int64_t gpus_per_node) {
   const double tensor = as_real(layout.tensor);
-  if (!model.parallel_block) ops.push_back(served_norm(model, as_real(layout.tensor)));
   const Experts& experts = model.experts;
-  if (!experts.in_layer(layer)) {
-    add_served_mlp(ops, model, precision, as_real(model.mlp.hidden) / tensor, Branch::line);
-    add_all_reduce(ops, model, tensor);
-    return;
-  }
   ops.push_back(
       ProductOp{"router", WeightType::bf16, as_real(experts.count), as_real(model.hidden), Rows::all, Branch::routed});
   const double ranks = as_real(layout.expert), groups = as_real(layout.attention_data);
@@ -114,21 +118,99 @@ void add_served_channel(std::vector<ServedOp>& ops, const Model& model, const Se
   }
   if (experts.latent > 0)
     ops.push_back(ProductOp{"latent up", precision.weights, hidden, width, Rows::all, Branch::routed});
-  if (experts.shared > 0)
+  if (experts.shared > 0) {
     add_served_mlp(ops, model, precision, as_real(experts.shared_width()) / tensor, Branch::shared);
+    if (experts.shared_gate) {
+      // A gate a token, and what it leaves added to the routed experts' sum (sglang, srt/models/qwen2_moe.py).
+      ops.push_back(ProductOp{"shared gate", WeightType::bf16, 1, hidden, Rows::all, Branch::shared});
+      ops.push_back(RowsOp{"scale shared", 2 * kServedBytes * hidden, Rows::all, false, Branch::shared});
+      ops.push_back(RowsOp{"add shared", 3 * kServedBytes * hidden});
+    }
+  }
   if (!routes || experts.shared > 0) add_all_reduce(ops, model, tensor);
+}
+
+void add_served_channel(std::vector<ServedOp>& ops, const Model& model, const ServedLayout& layout,
+                        const ServedPrecision& precision, bool experts, std::int64_t gpus_per_node) {
+  const double tensor = as_real(layout.tensor);
+  if (experts) return add_served_experts(ops, model, layout, precision, gpus_per_node);
+  add_served_mlp(ops, model, precision, as_real(model.mlp.hidden) / tensor, Branch::line);
+  add_all_reduce(ops, model, tensor);
 }
 
 std::vector<ServedOp> layer_ops(const Model& model, const ServedLayout& layout, const ServedPrecision& precision,
                                 std::int64_t layer, std::int64_t gpus_per_node) {
-  std::vector<ServedOp> ops;
+  const double tensor = as_real(layout.tensor);
+  std::vector<ServedOp> ops{served_norm(model, tensor)};
   add_served_attention(ops, model, layout, precision, layer);
-  add_served_channel(ops, model, layout, precision, layer, gpus_per_node);
+  if (!model.parallel_block) {
+    add_all_reduce(ops, model, tensor);
+    ops.push_back(served_norm(model, tensor));
+  }
+  add_served_channel(ops, model, layout, precision, model.experts.in_layer(layer), gpus_per_node);
   if (model.post_norm) {
-    ops.push_back(served_norm(model, as_real(layout.tensor)));
-    ops.push_back(served_norm(model, as_real(layout.tensor)));
+    ops.push_back(served_norm(model, tensor));
+    ops.push_back(served_norm(model, tensor));
   }
   return ops;
+}
+
+/// Of a pattern: a mixer, or two side by side behind one norm, or none, and a channel or none.
+std::vector<ServedOp> block_ops(const Model& model, const Model::Block& block, const ServedLayout& layout,
+                                const ServedPrecision& precision, std::int64_t gpus_per_node) {
+  using Channel = Model::Block::Channel;
+  const double tensor = as_real(layout.tensor);
+  const Model seen = as_seen_by(model, block);
+  std::vector<ServedOp> ops;
+  const auto add_norm = [&] { ops.push_back(served_norm(model, tensor)); };
+  if (block.mixes()) {
+    add_norm();
+    if (block.attends) add_served_attention(ops, seen, layout, precision, 0);
+    if (block.state.any()) add_served_state(ops, model, block.state, precision, tensor);
+    if (block.attends && block.state.any())
+      ops.push_back(RowsOp{"add mixers", 3 * kServedBytes * as_real(model.hidden)});
+    add_all_reduce(ops, model, tensor);
+    if (model.post_norm) add_norm();
+  }
+  if (block.channel != Channel::none) {
+    add_norm();
+    add_served_channel(ops, seen, layout, precision, block.channel == Channel::experts, gpus_per_node);
+    if (model.post_norm) add_norm();
+  }
+  return ops;
+}
+
+/// Layers that are alike, counted; in the order in which their kinds first come.
+template <class Kind, class KindOf, class OpsOf>
+std::vector<ServedStack> stacks_of(std::int64_t layers, KindOf&& kind_of, OpsOf&& ops_of) {
+  std::vector<Kind> kinds;
+  std::vector<ServedStack> stacks;
+  for (std::int64_t layer = 0; layer < layers; ++layer) {
+    const Kind kind = kind_of(layer);
+    const auto known = std::find(kinds.begin(), kinds.end(), kind);
+    if (known != kinds.end()) {
+      ++stacks[static_cast<std::size_t>(known - kinds.begin())].layers;
+      continue;
+    }
+    kinds.push_back(kind);
+    stacks.push_back({1, ops_of(layer)});
+  }
+  return stacks;
+}
+
+std::vector<ServedOp> ops_of_layer(const Model& model, const ServedLayout& layout, const ServedPrecision& precision,
+                                   std::int64_t layer, std::int64_t gpus_per_node) {
+  return model.pattern.any() ? block_ops(model, model.pattern.at(layer), layout, precision, gpus_per_node)
+                             : layer_ops(model, layout, precision, layer, gpus_per_node);
+}
+
+/// The layer that proposes tokens: of a pattern the one that predicts further tokens, or its last that attends.
+std::int64_t drafting_layer(const Model& model) {
+  std::int64_t layer = model.layers - 1;
+  if (!model.pattern.any()) return layer;
+  if (model.experts.mtp_layers > 0) return model.layers;
+  while (layer > 0 && !model.pattern.at(layer).attends) --layer;
+  return layer;
 }
 
 /// What tells layers apart: experts, and how far attention sees.
@@ -140,6 +222,8 @@ std::pair<bool, bool> layer_kind(const Model& model, std::int64_t layer) {
 double served_weights(const ServedOp& op) {
   if (const auto* p = std::get_if<ProductOp>(&op)) return p->n * p->k * calibration::weight_bytes(p->type);
   if (const auto* l = std::get_if<LatentOp>(&op)) return l->weights;
+  if (const auto* s = std::get_if<StateOp>(&op)) return s->weights;
+  if (const auto* s = std::get_if<SparseOp>(&op)) return s->weights;
   if (const auto* t = std::get_if<TableOp>(&op)) return t->weights;
   if (const auto* e = std::get_if<ExpertsOp>(&op)) {
     const calibration::ServedMixture& m = e->mixture;
@@ -152,6 +236,13 @@ double served_weights(const ServedOp& op) {
 double served_cache(const ServedOp& op) {
   if (const auto* a = std::get_if<AttendOp>(&op)) return 2 * a->kv_heads * a->head_dim * a->kv_bytes;
   if (const auto* l = std::get_if<LatentOp>(&op)) return (l->block.kv_lora + l->block.rope) * l->block.kv_bytes;
+  if (const auto* s = std::get_if<SparseOp>(&op)) return s->token_bytes;
+  return 0;
+}
+
+double served_state(const ServedOp& op) {
+  if (const auto* s = std::get_if<StateOp>(&op)) return s->sequence_bytes;
+  if (const auto* s = std::get_if<SparseOp>(&op)) return s->sequence_bytes;
   return 0;
 }
 
@@ -174,25 +265,20 @@ ServedPass served_pass(const Model& model, const ServedLayout& layout, const Ser
                        std::int64_t gpus_per_node, std::int64_t drafts) {
   ServedPass pass;
   pass.layout = layout;
-  std::vector<std::pair<bool, bool>> kinds;
-  for (std::int64_t layer = 0; layer < model.layers; ++layer) {
-    const auto kind = layer_kind(model, layer);
-    const auto known = std::find(kinds.begin(), kinds.end(), kind);
-    if (known != kinds.end()) {
-      ++pass.stacks[static_cast<std::size_t>(known - kinds.begin())].layers;
-      continue;
-    }
-    kinds.push_back(kind);
-    pass.stacks.push_back({1, layer_ops(model, layout, precision, layer, gpus_per_node)});
-  }
+  const auto ops = [&](std::int64_t layer) { return ops_of_layer(model, layout, precision, layer, gpus_per_node); };
+  if (model.pattern.any())
+    pass.stacks = stacks_of<std::uint8_t>(
+        model.layers, [&](std::int64_t layer) { return model.pattern.blocks[static_cast<std::size_t>(layer)]; }, ops);
+  else
+    pass.stacks = stacks_of<std::pair<bool, bool>>(
+        model.layers, [&](std::int64_t layer) { return layer_kind(model, layer); }, ops);
   const double vocab = std::ceil(as_real(model.vocab) / as_real(layout.tensor)), hidden = as_real(model.hidden);
   if (drafts > 0) {
     // DeepSeek-V3, section 2.2: the last hidden state and the next token's embedding, projected to one row; a layer of
     // the model's last kind; the model's own head.
     pass.draft.push_back(RowsOp{"draft norms", 8 * kServedBytes * hidden});
     pass.draft.push_back(ProductOp{"draft projection", precision.weights, hidden, 2 * hidden});
-    for (ServedOp& op : layer_ops(model, layout, precision, model.layers - 1, gpus_per_node))
-      pass.draft.push_back(std::move(op));
+    for (ServedOp& op : ops(drafting_layer(model))) pass.draft.push_back(std::move(op));
   }
   pass.ends.push_back(RowsOp{"embedding", 2 * kServedBytes * hidden});
   if (!model.tied_embeddings || layout.pipeline > 1)
@@ -216,6 +302,12 @@ double cache_bytes_per_token(const ServedPass& pass) {
   double draft = 0;
   for (const ServedOp& op : pass.draft) draft += served_cache(op);
   return of_stage(pass, served_cache) + draft;
+}
+
+double cache_bytes_per_sequence(const ServedPass& pass) {
+  double draft = 0;
+  for (const ServedOp& op : pass.draft) draft += served_state(op);
+  return of_stage(pass, served_state) + draft;
 }
 
 }  // namespace orrery::workloads

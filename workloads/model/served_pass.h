@@ -1,7 +1,8 @@
 // A forward pass of a model as an inference engine runs it: the kernels of each kind of layer on one rank, as values.
 // Engines fuse what training does one by one (queries, keys and values in one product, the residual sum with the norm,
 // rotation with the write into the cache), so the list is not that of layer.h. Kernels, bytes of weights and of the
-// cache are folds over it. Left out: vision encoders, speculative heads, Mamba layers.
+// cache are folds over it. Blocks by pattern are lists of their own kinds. Left out: vision encoders, blocks that are
+// operators of a graph.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +33,8 @@ struct ServedPrecision {
   WeightType weights = WeightType::bf16;    // of linear layers; embeddings and head have 16 bits
   WeightType attention = WeightType::bf16;  // of its projections
   WeightType experts = WeightType::bf16;
-  double kv_bytes = 2;  // of an element of the cache
+  double kv_bytes = 2;     // of an element of the cache
+  double state_bytes = 4;  // of an element of a mixer's state
   bool operator==(const ServedPrecision&) const = default;
 };
 
@@ -66,6 +68,19 @@ struct LatentOp {
   calibration::LatentBlock block;
   double weights;
 };
+/// A mixer with a state between its products (served_mixers.h).
+struct StateOp {
+  calibration::ServedScan scan;  // of this rank, but for sequences and positions
+  bool convolved = true;
+  double sequence_bytes = 0;  // that a sequence leaves
+  double weights = 0;         // bytes on this rank
+};
+/// A whole attention block to some of the keys.
+struct SparseOp {
+  calibration::SparseBlock block;              // but for sequences and tokens
+  double weights = 0;                          // bytes on this rank
+  double token_bytes = 0, sequence_bytes = 0;  // that a token leaves in the cache, and a sequence beside
+};
 struct ExpertsOp {
   calibration::ServedMixture mixture;  // but for its tokens
   double groups = 1;                   // attention groups whose tokens come together
@@ -85,7 +100,8 @@ struct TableOp {
   std::string_view name;
   double weights;  // bytes on this rank
 };
-using ServedOp = std::variant<ProductOp, RowsOp, AttendOp, LatentOp, ExpertsOp, SumOp, RouteOp, TableOp>;
+using ServedOp =
+    std::variant<ProductOp, RowsOp, AttendOp, LatentOp, StateOp, SparseOp, ExpertsOp, SumOp, RouteOp, TableOp>;
 
 /// Layers that are alike.
 struct ServedStack {
@@ -107,5 +123,7 @@ ServedPass served_pass(const Model& model, const ServedLayout& layout, const Ser
 double weight_bytes(const ServedPass& pass);
 /// Bytes that a token leaves in the cache of a rank of the stage with most layers.
 double cache_bytes_per_token(const ServedPass& pass);
+/// Bytes that a sequence leaves there beside, however long it is: states of mixers, windows ahead of compressed keys.
+double cache_bytes_per_sequence(const ServedPass& pass);
 
 }  // namespace orrery::workloads

@@ -25,7 +25,7 @@ namespace {
 using calibration::Streaming;
 using sim::real;
 
-constexpr double kSingle = 4;  // bytes of fp32
+constexpr double kStateSingle = 4;  // bytes of fp32
 
 }  // namespace
 
@@ -77,14 +77,9 @@ void StateHalf::hand_states_on() {
   const std::int64_t ranks = w_.split().context;
   if (ranks == 1 || !mixer_.passes_states()) return;
   const double states = real(ranks * w_.split().micro_batch * (mixer_.heads / z_.tensor) * mixer_.handed_on());
-  CommOp gather{CommGroup::context,
-                Exchange::all_gather,
-                states,
-                kSingle,
-                "mixer states, forward",
-                "mixer state gradients, backward",
-                CommOverlap::none,
-                CommOverlap::none};
+  CommOp gather{CommGroup::context, Exchange::all_gather,    states,
+                kStateSingle,       "mixer states, forward", "mixer state gradients, backward",
+                CommOverlap::none,  CommOverlap::none};
   gather.in = CommOp::In::forward;
   CommOp back = gather;
   back.exchange = Exchange::reduce_scatter;  // whose adjoint gathers
@@ -97,8 +92,8 @@ void StateHalf::hand_states_on() {
 void StateHalf::prepare() {
   if (mixer_.kind == ScanKind::gated_delta || mixer_.kind == ScanKind::kda) {
     const double decays = of(mixer_.thin_gates() ? mixer_.heads * mixer_.key_dim : mixer_.rates());
-    w_.backward("decays backward", Streaming::copy, decays, kSingle + 2 * e_);
-    w_.forward("decays", Streaming::copy, decays, kSingle + e_);
+    w_.backward("decays backward", Streaming::copy, decays, kStateSingle + 2 * e_);
+    w_.forward("decays", Streaming::copy, decays, kStateSingle + e_);
   }
   if (mixer_.conv > 0) return;
   const double made = of(mixer_.values() + 2 * mixer_.keys());
@@ -173,7 +168,7 @@ void StateHalf::keep(Layer& layer, Reads reads) const {
     layer.kept.push_back({"queries, keys and values of the scan", values + 2 * keys, e_, kAttention});
   if (mixer_.kind == ScanKind::gated_delta || mixer_.kind == ScanKind::kda) {
     const double decays = of(mixer_.thin_gates() ? mixer_.heads * mixer_.key_dim : mixer_.heads);
-    layer.kept.push_back({"decays and rates", decays + of(mixer_.heads), kSingle, kAttention});
+    layer.kept.push_back({"decays and rates", decays + of(mixer_.heads), kStateSingle, kAttention});
     layer.kept.push_back({"triangles of chunks", of(mixer_.heads * mixer_.chunk), e_, kAttention});
   }
   if (mixer_.thin_gates()) {
@@ -186,7 +181,7 @@ void StateHalf::keep(Layer& layer, Reads reads) const {
   layer.working.push_back({"gradients of the scan's output and gate", 2 * values, e_, kAttention});
   const double states = values * real(mixer_.key_dim) / real(mixer_.chunk);
   const bool single = mixer_.kind == ScanKind::mamba2;
-  layer.working.push_back({"states of chunks and their gradients", 2 * states, single ? kSingle : e_, kAttention});
+  layer.working.push_back({"states of chunks and their gradients", 2 * states, single ? kStateSingle : e_, kAttention});
   layer.between.push_back({"mixer's linear inputs", outside + values, kept_input(w_)});
   layer.between.push_back({"mixer's linear output gradients", outside + of(mixer_.made()), kept_input(w_)});
 }

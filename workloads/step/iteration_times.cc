@@ -62,10 +62,20 @@ IterationTimes::IterationTimes(ServedReplica replica, calibration::ServingKernel
   const calibration::Gemm large{calibration::DataType::bf16, 8192, 8192, 8192};
   const calibration::DeviceProfile& device = kernels_.device();
   sustained_ = sim::to_seconds(device.gemm(large)) / sim::to_seconds(device.isolated().gemm(large));
-  const double ratio = replica_.model.attention.window > 0 ? kFineRatio : kGridRatio;
+  const double ratio = has_bends() ? kFineRatio : kGridRatio;
   for (std::int64_t keys = 1; keys < kMostKeys;
        keys = std::max(keys + 1, static_cast<std::int64_t>(std::ceil(ratio * as_real(keys)))))
     grid_.push_back(keys);
+}
+
+/// Whether attention's time bends where caches outgrow what is seen of them.
+bool IterationTimes::has_bends() const {
+  bool bends = false;
+  each_op([&](const ServedOp& op, double) {
+    const auto* a = std::get_if<AttendOp>(&op);
+    bends = bends || (a != nullptr && a->window > 0) || std::holds_alternative<SparseOp>(op);
+  });
+  return bends;
 }
 
 /// Rows of the captured graph that an iteration takes; 0: of none. Those with prompts in them are captured in pieces
@@ -286,9 +296,37 @@ IterationTimes::Part IterationTimes::of_decodes(const ServedOp& op, double seque
     part.flops = checked() * (2 * sequences * l->weights / calibration::weight_bytes(block.type) +
                               2 * keys * block.heads * (row + block.kv_lora));
     part.bytes = l->weights + keys * row * block.kv_bytes;
+  } else if (const auto* s = std::get_if<StateOp>(&op)) {
+    part.name = "states of decodes";
+    part.seconds = mixer_seconds(*s, sequences, checked(), calibration::ServedPhase::decode);
+    part.bytes = 2 * sequences * s->sequence_bytes;
+  } else if (const auto* b = std::get_if<SparseOp>(&op)) {
+    calibration::SparseBlock block = b->block;
+    block.sequences = sequences;
+    block.fresh = checked();
+    block.cached = std::max(0.0, keys / sequences - 1);
+    part.seconds = kernels_.seconds(block);
+    const calibration::SparseWork work = calibration::work_of(block);
+    part.flops = work.flops;
+    part.bytes = work.bytes;
   }
   part.roofline = roofline(WeightType::bf16, part.flops, part.bytes);
   return part;
+}
+
+/// Convolution and scan, or the step of a state, of so many sequences with as many tokens each.
+double IterationTimes::mixer_seconds(const StateOp& op, double sequences, double positions,
+                                     calibration::ServedPhase phase) const {
+  using Part = calibration::ServedScan::Part;
+  calibration::ServedScan scan = op.scan;
+  scan.sequences = sequences;
+  scan.positions = positions;
+  const auto took = [&](Part part) {
+    scan.part = part;
+    return kernels_.seconds(kernels_.as_run(scan, phase));
+  };
+  return (op.convolved ? took(Part::convolution) : 0) +
+         took(phase == calibration::ServedPhase::prompt ? Part::prompt : Part::step);
 }
 
 GpuWork IterationTimes::attention(double sequences, double keys) const {
@@ -329,8 +367,9 @@ double IterationTimes::overlapped(const PassRows& rows, double sequences, double
 
 IterationTimes::Part IterationTimes::of_prompts(const ServedOp& op,
                                                 std::span<const calibration::PromptPiece> pieces) const {
-  double rows = 0, pairs = 0, keys = 0;
+  double sequences = 0, rows = 0, pairs = 0, keys = 0;
   for (const calibration::PromptPiece& piece : pieces) {
+    sequences += piece.sequences;
     rows += piece.sequences * piece.fresh;
     keys += piece.sequences * (piece.fresh + piece.cached);
     pairs += piece.sequences * piece.fresh * (piece.cached + (piece.fresh + 1) / 2);
@@ -354,6 +393,24 @@ IterationTimes::Part IterationTimes::of_prompts(const ServedOp& op,
     part.flops = 2 * rows * l->weights / calibration::weight_bytes(block.type) +
                  2 * pairs * block.heads * (block.nope + block.rope + block.value);
     part.bytes = l->weights + keys * (block.kv_lora + block.rope) * block.kv_bytes;
+  } else if (const auto* s = std::get_if<StateOp>(&op); s != nullptr && rows > 0) {
+    part.name = "states of prompts";
+    part.use = Use::memory;
+    part.seconds = mixer_seconds(*s, sequences, rows / sequences, calibration::ServedPhase::prompt);
+    part.bytes = 2 * sequences * s->sequence_bytes;
+  } else if (const auto* b = std::get_if<SparseOp>(&op); b != nullptr && rows > 0) {
+    // Prompts of the mean length, behind as much as makes their pairs.
+    calibration::SparseBlock block = b->block;
+    block.decode = false;
+    block.sequences = sequences;
+    block.fresh = rows / sequences;
+    block.cached = std::max(0.0, pairs / rows - (block.fresh + 1) / 2);
+    part.use = Use::compute;
+    part.type = calibration::multiplied_as(block.type);
+    part.seconds = kernels_.seconds(block);
+    const calibration::SparseWork work = calibration::work_of(block);
+    part.flops = work.flops;
+    part.bytes = work.bytes;
   }
   part.seconds *= many / groups;
   part.flops /= groups;
@@ -368,12 +425,16 @@ GpuWork IterationTimes::prompts(const std::vector<calibration::PromptPiece>& pie
 }
 
 /// Operations that a host runs one by one for what a pass counts as one: of latent attention its projections, norms,
-/// rotations, attention and casts; of experts the choice, the sorting, two products and an activation, the sum.
+/// rotations, attention and casts, and of one that chooses its keys the indexer's beside; of experts the choice, the
+/// sorting, two products and an activation, the sum; of a scan in chunks its convolution, gates, norms of queries
+/// and keys, seven kernels, and states that are picked, cast and put back (sglang, gdn_backend.py and fla/chunk.py).
 double IterationTimes::kernels_of_pass() const {
-  constexpr double kLatent = 24, kExperts = 16;
+  constexpr double kLatent = 24, kSparse = 34, kExperts = 16, kScan = 15;
   double count = 0;
   each_op([&](const ServedOp& op, double times) {
     count += times * (std::holds_alternative<LatentOp>(op)    ? kLatent
+                      : std::holds_alternative<SparseOp>(op)  ? kSparse
+                      : std::holds_alternative<StateOp>(op)   ? kScan
                       : std::holds_alternative<ExpertsOp>(op) ? kExperts
                                                               : 1);
   });

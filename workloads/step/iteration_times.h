@@ -97,6 +97,8 @@ class IterationTimes : public serving::StepTimes {
   }
   Part of_rows(const ServedOp& op, const PassRows& pass) const;
   Part of_decodes(const ServedOp& op, double sequences, double keys) const;
+  double mixer_seconds(const StateOp& op, double sequences, double positions, calibration::ServedPhase phase) const;
+  bool has_bends() const;
   Part of_prompts(const ServedOp& op, std::span<const calibration::PromptPiece> pieces) const;
   double roofline(WeightType type, double flops, double bytes) const;
   double all_reduce(double gpus, double bytes, bool captured) const;

@@ -219,7 +219,8 @@ class Loop {
     const Handover& h = fleet_.handover;
     handed.begun = at;
     handed.to = static_cast<std::int32_t>(to);
-    const double bytes = h.bytes_a_token * trace_.requests[static_cast<std::size_t>(request)].input;
+    const double bytes =
+        h.bytes_a_token * trace_.requests[static_cast<std::size_t>(request)].input + h.bytes_a_sequence;
     out_.bytes += bytes;
     if (h.ways == nullptr || !(bytes > 0)) return coming_.push({at + h.latency, Coming::What::there, request});
     const std::int64_t from_group = from_groups_[static_cast<std::size_t>(handed.from)]++ % h.groups_from;

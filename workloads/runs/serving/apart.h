@@ -34,8 +34,9 @@ class Ways {
 };
 
 struct Handover {
-  Ways* ways = nullptr;      // null: no bytes, no time
-  double bytes_a_token = 0;  // of a transfer, as the links' weights count them
+  Ways* ways = nullptr;         // null: no bytes, no time
+  double bytes_a_token = 0;     // of a transfer, as the links' weights count them
+  double bytes_a_sequence = 0;  // beside, however long it is
   Handing handing = Handing::whole;
   std::int64_t layers = 1;
   Time latency = 0;                             // of a handover, beyond the network's
