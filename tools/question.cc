@@ -30,7 +30,9 @@ namespace {
 
 constexpr double kBatchTokens = 4e6;  // as runs of hundreds of GPUs and more train on
 
-double number_at(const char* flag, const std::string& text, double least) {
+}  // namespace
+
+double number_of_flag(const char* flag, const std::string& text, double least) {
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc{} || end != text.data() + text.size() || !(value >= least) || !(value <= 1e18))
@@ -38,16 +40,16 @@ double number_at(const char* flag, const std::string& text, double least) {
   return value;
 }
 
-/// The document that a name stands for, complaining of the flag.
-scenarios::Resolved named(const char* kind, const char* flag, const std::string& name) {
+scenarios::Resolved named_by_flag(const char* kind, const char* flag, const std::string& name) {
   return scenarios::resolve(scenarios::shelf_of(kind), sim::Settings::scalar(name, {flag, 0, 0}));
 }
 
-/// How a scenario that lies nowhere refers to what a flag names: a file by its whole path.
-sim::Settings reference_to(const std::string& flag, const std::string& text, const std::string& name) {
+sim::Settings reference_by_flag(const std::string& flag, const std::string& text, const std::string& name) {
   const bool file = scenarios::is_path(text);
   return sim::Settings::scalar(file ? std::filesystem::absolute(text).string() : name, {flag, 0, 0}, true);
 }
+
+namespace {
 
 /// Sequences of a batch: near the tokens asked for, a power of two where the GPUs divide it or are more, else a
 /// multiple of the GPUs, so that every number of replicas divides it.
@@ -65,7 +67,7 @@ sim::Settings changed_by(const FirstQuestion& question, const std::string& file,
     throw sim::UserError("--batch-tokens: is of a question without a scenario, expected --set batch.global=N beside " +
                          file);
   const auto number = [](const char* flag, const std::string& text, double least) {
-    return text.empty() ? text : fmt::format("{}", number_at(flag, text, least));
+    return text.empty() ? text : fmt::format("{}", number_of_flag(flag, text, least));
   };
   sim::Settings document = scenarios::read_scenario(file, {});
   for (const auto& [key, flag, text] :
@@ -78,7 +80,7 @@ sim::Settings changed_by(const FirstQuestion& question, const std::string& file,
     scenarios::apply_set(document, fmt::format("{}={}", key, "null"));  // opens what a name stands for
     const std::string_view path = key;
     const char* kind = path == "cluster.fabric" ? "fabrics" : path == "software" ? "software" : nullptr;
-    document.set_path(key, kind != nullptr ? reference_to(flag, text, named(kind, flag, text).name)
+    document.set_path(key, kind != nullptr ? reference_by_flag(flag, text, named_by_flag(kind, flag, text).name)
                                            : sim::Settings::scalar(text, {flag, 0, 0}));
   }
   for (const std::string& set : sets) scenarios::apply_set(document, set);
@@ -127,8 +129,8 @@ sim::Settings asked_scenario(const std::string& file, const FirstQuestion& quest
       throw sim::UserError(
           fmt::format("orrery: got a question without {}, expected --model, --device and --gpus", flag));
   }
-  const scenarios::Resolved model = named("models", "--model", question.model);
-  const scenarios::Resolved device = named("devices", "--device", question.device);
+  const scenarios::Resolved model = named_by_flag("models", "--model", question.model);
+  const scenarios::Resolved device = named_by_flag("devices", "--device", question.device);
   std::string fabric = question.fabric, software = question.software;
   if (fabric.empty()) {
     fabric = usual_fabric(device.name);
@@ -139,9 +141,9 @@ sim::Settings asked_scenario(const std::string& file, const FirstQuestion& quest
     assumed.push_back(fmt::format("software {} (--software)", software));
   }
   const std::int64_t seq = question.seq.empty() ? model.document.get_int("seq", 2048)
-                                                : static_cast<std::int64_t>(number_at("--seq", question.seq, 1));
+                                                : static_cast<std::int64_t>(number_of_flag("--seq", question.seq, 1));
   const double wanted =
-      question.batch_tokens.empty() ? kBatchTokens : number_at("--batch-tokens", question.batch_tokens, 1);
+      question.batch_tokens.empty() ? kBatchTokens : number_of_flag("--batch-tokens", question.batch_tokens, 1);
   const std::int64_t batch = batch_of(wanted, seq, question.gpus);
   assumed.push_back(fmt::format("{} sequences of {} tokens a step{}", batch, seq,
                                 question.batch_tokens.empty() ? " (--batch-tokens)" : ""));
@@ -150,18 +152,18 @@ sim::Settings asked_scenario(const std::string& file, const FirstQuestion& quest
       "cluster: {{gpus: {}}}\nmodel: {{seq: {}}}\nparallelism: {{}}\nbatch: {{global: {}}}\nprecision: bf16\n",
       question.gpus, seq, batch);
   if (!question.tokens.empty())
-    text += fmt::format("training: {{tokens: {}}}\n", number_at("--tokens", question.tokens, 1));
+    text += fmt::format("training: {{tokens: {}}}\n", number_of_flag("--tokens", question.tokens, 1));
   if (!question.price.empty())
-    text += fmt::format("cost: {{price_per_gpu_hour_usd: {}}}\n", number_at("--price", question.price, 0));
+    text += fmt::format("cost: {{price_per_gpu_hour_usd: {}}}\n", number_of_flag("--price", question.price, 0));
   sim::Settings document = scenarios::parse_yaml(text, "the question");
   const auto name = [](const std::string& flag, const std::string& value) {
     return sim::Settings::scalar(value, {flag, 0, 0}, true);
   };
   scenarios::apply(document, {"name", name("--model", name_of(file, question))});
-  scenarios::apply(document, {"cluster.device", reference_to("--device", question.device, device.name)});
-  scenarios::apply(document, {"cluster.fabric", reference_to("--fabric", fabric, fabric)});
-  scenarios::apply(document, {"model.inherits", reference_to("--model", question.model, model.name)});
-  scenarios::apply(document, {"software", reference_to("--software", software, software)});
+  scenarios::apply(document, {"cluster.device", reference_by_flag("--device", question.device, device.name)});
+  scenarios::apply(document, {"cluster.fabric", reference_by_flag("--fabric", fabric, fabric)});
+  scenarios::apply(document, {"model.inherits", reference_by_flag("--model", question.model, model.name)});
+  scenarios::apply(document, {"software", reference_by_flag("--software", software, software)});
   for (const std::string& set : sets) scenarios::apply_set(document, set);
   return document;
 }

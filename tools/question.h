@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "scenarios/library.h"
 #include "scenarios/scenario.h"
 #include "tools/command_options.h"
 
@@ -30,6 +31,13 @@ sim::Settings asked_scenario(const std::string& file, const FirstQuestion& quest
                              const std::vector<std::string>& sets, std::vector<std::string>& assumed);
 /// What a command calls the scenario.
 std::string name_of(const std::string& file, const FirstQuestion& question);
+
+/// The document that a name stands for, complaining of the flag.
+scenarios::Resolved named_by_flag(const char* kind, const char* flag, const std::string& name);
+/// How a scenario that lies nowhere refers to what a flag names: a file by its whole path.
+sim::Settings reference_by_flag(const std::string& flag, const std::string& text, const std::string& name);
+/// A number from `least`, as in 2e12. Throws sim::UserError naming the flag.
+double number_of_flag(const char* flag, const std::string& text, double least);
 
 /// Lays the layout that is predicted the fastest of those that the software has over `document`; what `sets` say of a
 /// layout stays. Throws sim::UserError where none fits.

@@ -1,16 +1,20 @@
 // `orrery serving`: requests served by one or more replicas of a model.
 #include "scenarios/serving.h"
 
+#include <fmt/format.h>
+
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "scenarios/scenario.h"
+#include "scenarios/yaml_text.h"
 #include "tools/command_options.h"
 #include "tools/commands/commands.h"
 #include "tools/report/output.h"
 #include "tools/report/page.h"
 #include "tools/report/report.h"
+#include "tools/served_question.h"
 #include "tools/study/serving.h"
 
 namespace orrery::tools {
@@ -18,6 +22,7 @@ namespace orrery::tools {
 namespace {
 
 struct ServingFlags {
+  ServedQuestion asked;
   std::string scenario, json, report, requests, timeline;
   std::vector<std::string> sets;
 };
@@ -25,11 +30,17 @@ struct ServingFlags {
 int serving_command(const ServingFlags& options) {
   for (const std::string& file : {options.json, options.requests, options.timeline}) check_writable(file);
   check_report(options.report);
-  const sim::Settings document = scenarios::read_scenario(options.scenario, options.sets);
-  const scenarios::ServingScenario scenario = scenarios::load_serving(document);
+  check_writable(options.asked.out);
+  std::vector<std::string> assumed;
+  const sim::Settings document = asked_service(options.scenario, options.asked, options.sets, assumed);
+  if (!options.asked.out.empty())
+    write_output(options.asked.out, [&](std::ostream& out) { out << scenarios::yaml_text(document); });
+  scenarios::ServingScenario scenario = scenarios::load_serving(document);
   if (scenario.workload)
     document.at("workload")
         .fail("is one iteration, which orrery run looks at; expected none where requests are served");
+  for (auto said = assumed.rbegin(); said != assumed.rend(); ++said)
+    scenario.assumptions.insert(scenario.assumptions.begin(), fmt::format("Assumed: {}.", *said));
   const ServingStudy study = study_serving(scenario);
   if (!options.json.empty())
     write_output(options.json, [&](std::ostream& out) { write_json(out, serving_json(study)); });
@@ -49,7 +60,9 @@ int serving_command(const ServingFlags& options) {
 
 Action declare_serving(CommandOptions app) {
   const auto options = std::make_shared<ServingFlags>();
-  app.add_option("scenario", options->scenario, "scenario with a serving section, a file (YAML) or a name").required();
+  app.add_option("scenario", options->scenario,
+                 "scenario with a serving section, a file (YAML) or a name, or --model, --device and --gpus");
+  declare_served_question(app, options->asked);
   app.add_option("--set", options->sets, "key.path=value, laid over the scenario; may be repeated")
       .allow_extra_args(false)
       .type_name("KEY=VALUE");

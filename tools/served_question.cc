@@ -1,0 +1,154 @@
+// From flags to a served scenario.
+#include "tools/served_question.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "scenarios/serving.h"
+#include "sim/error.h"
+#include "tools/import/known_devices.h"
+#include "tools/question.h"
+#include "tools/study/serving.h"
+
+namespace orrery::tools {
+
+namespace {
+
+constexpr double kInput = 1024, kOutput = 256;  // tokens of a prompt and of an answer: a chat's
+constexpr std::int64_t kUnderWay = 16;          // of a replica, in a closed loop
+constexpr std::int64_t kRoom = 32;              // requests that a replica's cache holds
+constexpr const char* kMinutes = "5 min";       // of an open loop
+
+std::int64_t tokens_of(const char* flag, const std::string& text, double fallback) {
+  return static_cast<std::int64_t>(text.empty() ? fallback : number_of_flag(flag, text, 1));
+}
+
+/// The question with replicas of so many tensor ranks.
+sim::Settings document_of(const ServedQuestion& q, const std::vector<std::string>& sets, std::int64_t tensor,
+                          const std::string& device) {
+  std::string text =
+      fmt::format("cluster: {{gpus: {}}}\nserving: {{pools: [{{replicas: {}, parallelism: {{tensor: {}}}}}]", q.gpus,
+                  std::max<std::int64_t>(1, q.gpus / tensor), tensor);
+  if (!q.ttft.empty() || !q.tpot.empty()) {
+    text += ", slo: {percentile: 99";
+    if (!q.ttft.empty()) text += ", ttft: " + q.ttft;
+    if (!q.tpot.empty()) text += ", tpot: " + q.tpot;
+    text += "}";
+  }
+  text += fmt::format("}}\ntraffic: {{input: {}, output: {}, ", tokens_of("--input", q.input, kInput),
+                      tokens_of("--output", q.output, kOutput));
+  const std::int64_t under_way =
+      q.concurrency > 0 ? q.concurrency : kUnderWay * std::max<std::int64_t>(1, q.gpus / tensor);
+  text += q.rate.empty() ? fmt::format("concurrency: {}}}\n", under_way)
+                         : fmt::format("rate: {}, duration: {}}}\n", q.rate, kMinutes);
+  if (!q.price.empty())
+    text += fmt::format("cost: {{price_per_gpu_hour_usd: {}}}\n", number_of_flag("--price", q.price, 0));
+  sim::Settings document = scenarios::parse_yaml(text, "the question");
+  const auto put = [&](const char* key, const sim::Settings& value) { scenarios::apply(document, {key, value}); };
+  put("name", sim::Settings::scalar(fmt::format("{}-{}-{}", q.model, q.device, q.gpus), {"--model", 0, 0}, true));
+  put("cluster.device", reference_by_flag("--device", q.device, device));
+  put("model", reference_by_flag("--model", q.model, named_by_flag("models", "--model", q.model).name));
+  if (!q.fabric.empty())
+    put("cluster.fabric", reference_by_flag("--fabric", q.fabric, named_by_flag("fabrics", "--fabric", q.fabric).name));
+  if (!q.software.empty())
+    put("software",
+        reference_by_flag("--software", q.software, named_by_flag("engines", "--software", q.software).name));
+  for (const std::string& set : sets) scenarios::apply_set(document, set);
+  return document;
+}
+
+/// Whether a replica's cache holds as many requests as are usual; nothing: weights or layout do not fit.
+std::optional<bool> has_room(const sim::Settings& document, double tokens_each) {
+  try {
+    const scenarios::ServingScenario scenario = scenarios::load_serving(document);
+    const std::vector<PoolStudy> pools = served_pools(scenario);
+    const double held = static_cast<double>(pools.front().blocks * scenario.limits.block_tokens);
+    return held >= static_cast<double>(kRoom) * tokens_each;
+  } catch (const sim::UserError&) {
+    return std::nullopt;
+  }
+}
+
+void check_asked(const ServedQuestion& q) {
+  if (!q.asked())
+    throw sim::UserError(
+        "orrery: got no scenario, expected one, as in llama3.1-70b-serving-h100, or a question, as in --model "
+        "llama3.1-70b --device h100 --gpus 8 --rate 4/s");
+  for (const auto& [flag, given] : {std::pair("--model", !q.model.empty()), std::pair("--device", !q.device.empty()),
+                                    std::pair("--gpus", q.gpus > 0)})
+    if (!given)
+      throw sim::UserError(
+          fmt::format("orrery: got a question without {}, expected --model, --device and --gpus", flag));
+  if (!q.rate.empty() && q.concurrency > 0)
+    throw sim::UserError("--concurrency: got it beside --rate, expected one of the two");
+}
+
+}  // namespace
+
+void declare_served_question(CommandOptions app, ServedQuestion& q) {
+  app.add_option("--model", q.model, "without a scenario: the model, as in llama3.1-70b").type_name("NAME");
+  app.add_option("--device", q.device, "its GPUs, as in h100").type_name("NAME");
+  app.add_option("--gpus", q.gpus, "how many").type_name("N").check(Range(1, 1 << 20));
+  app.add_option("--fabric", q.fabric, "what joins the nodes (default: as the device is sold)").type_name("NAME");
+  app.add_option("--software", q.software, "the engine, as in vllm").type_name("NAME");
+  app.add_option("--price", q.price, "dollars a GPU and hour").type_name("USD");
+  app.add_option("--rate", q.rate, "requests that come, as in 4/s").type_name("RATE");
+  app.add_option("--concurrency", q.concurrency, "requests under way, where no rate is given")
+      .type_name("N")
+      .check(Range(1, 10'000'000));
+  app.add_option("--input", q.input, "tokens of a prompt (default: 1024)").type_name("N");
+  app.add_option("--output", q.output, "tokens of an answer (default: 256)").type_name("N");
+  app.add_option("--ttft", q.ttft, "promised time to first token, as in '500 ms'").type_name("TIME");
+  app.add_option("--tpot", q.tpot, "promised time a token, as in '30 ms'").type_name("TIME");
+  app.add_option("--out", q.out, "write the scenario, laid out, to FILE").type_name("FILE");
+}
+
+sim::Settings asked_service(const std::string& file, const ServedQuestion& question,
+                            const std::vector<std::string>& sets, std::vector<std::string>& assumed) {
+  if (!file.empty()) {
+    if (question.asked())
+      throw sim::UserError(
+          fmt::format("{}: got a scenario and --model, --device or --gpus, expected one of the two; --set "
+                      "changes a scenario",
+                      file));
+    return scenarios::read_scenario(file, sets);
+  }
+  check_asked(question);
+  ServedQuestion q = question;
+  const scenarios::Resolved found = named_by_flag("devices", "--device", q.device);
+  const std::string& device = found.name;
+  named_by_flag("models", "--model", q.model);
+  const sim::Settings* node = found.document.find_path("node.gpus");
+  if (q.fabric.empty() && node != nullptr && q.gpus > node->as_int()) {
+    q.fabric = usual_fabric(device);
+    assumed.push_back(fmt::format("fabric {} (--fabric)", q.fabric));
+  }
+  if (q.software.empty()) assumed.emplace_back("the default engine (--software)");
+  const std::int64_t input = tokens_of("--input", q.input, kInput), output = tokens_of("--output", q.output, kOutput);
+  if (q.input.empty()) assumed.push_back(fmt::format("prompts of {} tokens (--input)", input));
+  if (q.output.empty()) assumed.push_back(fmt::format("answers of {} (--output)", output));
+  const bool laid =
+      std::any_of(sets.begin(), sets.end(), [](const std::string& set) { return set.starts_with("serving"); });
+  const auto each = static_cast<double>(input + output);
+  std::int64_t fits = 0;
+  bool roomy = false;
+  for (std::int64_t tensor = 1; !laid && !roomy && tensor <= q.gpus; tensor *= 2) {
+    const std::optional<bool> room = has_room(document_of(q, sets, tensor, device), each);
+    if (!room) continue;
+    fits = tensor;
+    roomy = *room;
+  }
+  const std::int64_t tensor = std::max<std::int64_t>(1, fits);
+  if (fits > 0)
+    assumed.push_back(fmt::format("{} replica{} of TP {}, the smallest whose cache holds {} requests", q.gpus / tensor,
+                                  q.gpus / tensor == 1 ? "" : "s", tensor, roomy ? kRoom : 1));
+  if (q.rate.empty() && q.concurrency == 0)
+    assumed.push_back(fmt::format("{} requests under way a replica (--rate, --concurrency)", kUnderWay));
+  if (!q.rate.empty()) assumed.push_back(fmt::format("requests for {}", kMinutes));
+  return document_of(q, sets, tensor, device);
+}
+
+}  // namespace orrery::tools
