@@ -70,6 +70,7 @@ void load_features(const Settings& section, Job& job) {
     job.assumptions.push_back(fmt::format("The model's features that are not given: {}.", fmt::join(absent, ", ")));
   }
   model.post_norm = boolean(&section, "post_norm", false);
+  model.residual_streams = integer(&section, "residual_streams", 1);
   model.attention.qk_norm = boolean(&section, "qk_norm", false);
   model.attention.rotary_factor = number(&section, "rotary_factor", 1);
   model.attention.window = integer(&section, "attention_window", 0);

@@ -139,6 +139,7 @@ std::string model_section(const RankCut& cut, Draw& draw) {
   if (cut.mixture) draw_mixture(cut, draw, out);
   if (draw.chance(15) && !cut.mixture && !cut.tuned) out.set("parallel_block", "true");
   if (draw.chance(10)) out.set("post_norm", "true");
+  if (draw.chance(10)) out.set("residual_streams", 1 + draw.below(4));
   if (draw.chance(50)) out.set("gated_mlp", draw.flag());
   if (draw.chance(15)) out.set("activation", draw.text({"gelu", "squared_relu"}));
   if (draw.chance(50)) out.set("tied_embeddings", draw.flag());

@@ -111,6 +111,7 @@ std::vector<Case> language() {
       {"model.rotary_factor", slower, "1.2", {"model.positions=rotary"}, "1"},
       {"model.parallel_block", faster, "true", {}, ""},
       {"model.post_norm", slower, "true", {}, ""},
+      {"model.residual_streams", slower, "4", {}, ""},
       {"model.tied_embeddings", faster, "false", {}, ""},  // nothing to add up between first and last stage
       {"parallelism.tensor", differs, "4", {"parallelism.data=null"}, ""},
       {"parallelism.pipeline", differs, "4", {"parallelism.data=null"}, ""},

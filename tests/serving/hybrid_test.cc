@@ -80,6 +80,11 @@ TEST_CASE("states are a sequence's, keys a token's", "[serving]") {
   const IterationTimes sparse = times_of(served("deepseek-v3.2", "{tensor: 8}", "", "kv_cache: fp8"));
   CHECK(cache_bytes_per_token(sparse.pass()) == Approx(61 * (512 + 16 + 128 + 128 + 4)));
   CHECK(cache_bytes_per_sequence(sparse.pass()) == 0);
+  // DeepSeek-V4-Pro: 9.62 GiB for a sequence of 2^20 tokens with all in 16 bits (AINews of 2026-04-25), where the
+  // indexer's keys, one for four tokens in 30 of 61 layers, have 8 here with a scale in fp32.
+  const double million = 1 << 20, in_16_bits = 30 * million / 4 * (2 * 128 - (128 + 4));
+  const IterationTimes longest = times_of(served("deepseek-v4-pro", "{tensor: 8}"));
+  CHECK((million * cache_bytes_per_token(longest.pass()) + in_16_bits) / (1 << 30) == Approx(9.62).epsilon(0.001));
 }
 
 TEST_CASE("what a state takes does not grow with what is behind it", "[serving]") {

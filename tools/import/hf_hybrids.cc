@@ -372,8 +372,7 @@ void deepseek_v4(Config& config, Draft& draft) {
   words.resize(static_cast<std::size_t>(layers));
   deepseek_experts(config, draft);
   if (const std::int64_t streams = number_of(config, "hc_mult", 1); streams > 1)
-    draft.first(fmt::format("hyper-connections (hc_mult: {}): not modelled; blocks read and write one residual stream",
-                            streams));
+    draft.set("model.residual_streams", streams);
   put_blocks(draft, words);
 }
 

@@ -144,7 +144,8 @@ ExpertLayout expert_layout_of(const Experts& experts, const Parallelism& layout,
 MessageStyle message_style_of(const Job& job) {
   const calibration::MessagePolicy& policy = job.software.messages;
   MessageStyle style;
-  style.whole_bytes = static_cast<double>(job.batch.micro * job.rank_seq()) * static_cast<double>(job.model.hidden) *
+  style.whole_bytes = static_cast<double>(job.batch.micro * job.rank_seq()) *
+                      static_cast<double>(job.model.hidden * job.model.residual_streams) *
                       calibration::bytes_of(job.method.precision.activations);
   style.tensor = job.parallelism.tensor;
   style.sequence_parallel = job.parallelism.sequence_parallel;

@@ -43,7 +43,7 @@ void CompressedHalf::compress() {
 
 void CompressedHalf::write() {
   const std::int64_t heads = m_.attention.heads * width_;
-  w_.norm("layer norm", "layer norm backward");
+  w_.half_norm();
   w_.cast(z_.outside, "cast input", Direction::forward);
   w_.column({w_.product("query down", s_.q_rank, m_.hidden), w_.product("key and value", width_, m_.hidden)}, {});
   w_.backward("add input gradients", Streaming::accumulate, z_.outside, 3 * e_);

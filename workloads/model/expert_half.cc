@@ -447,7 +447,7 @@ void ExpertHalf::shared_down() {
 
 void ExpertHalf::write() {
   const double own = real(x_.tokens) * real(m_.hidden);
-  w_.norm("layer norm", "layer norm backward");
+  w_.half_norm();
   w_.cast(z_.outside, "cast input", Direction::forward);
   for (int user = shares() ? 2 : 1; user-- > 0;) w_.backward("add input gradients", Streaming::accumulate, own, 3 * e_);
   const bool again = w_.computation().again(&RecomputedParts::experts);

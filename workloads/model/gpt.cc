@@ -18,7 +18,7 @@ void write_side_by_side(LayerWriter& writer, AttentionHalf& attention, FeedForwa
   std::vector<MatMul> products = attention.products();
   if (attention.adds_bias()) products.front().after.push_back(attention.bias());
   products.push_back(mlp.up());
-  writer.norm("layer norm", "layer norm backward", true, products.size());
+  writer.half_norm(products.size());
   writer.cast_input();
   writer.column(std::move(products), writer.enter());
   attention.bias_gradient();

@@ -224,7 +224,7 @@ void AttentionHalf::cast_output() {
 }
 
 void AttentionHalf::write(std::int64_t window) {
-  w_.norm("layer norm", "layer norm backward", true, products().size());
+  w_.half_norm(products().size());
   w_.cast_input();
   mix(window);
   w_.bias_dropout_residual();
@@ -365,7 +365,7 @@ void FeedForwardHalf::cast_activation() {
 }
 
 void FeedForwardHalf::write() {
-  w_.norm("layer norm", "layer norm backward", true, up_products().size());
+  w_.half_norm(up_products().size());
   w_.cast_input();
   const bool whole = w_.computation().again(&RecomputedParts::mlp);
   w_.again(&RecomputedParts::mlp, [&] {

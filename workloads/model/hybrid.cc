@@ -27,7 +27,7 @@ std::int64_t window_of(const Model& model) { return model.attention.window < mod
 /// Both read one norm; what they make is added up ahead of the residual sum.
 void write_mixers_side_by_side(LayerWriter& writer, AttentionHalf& attention, StateHalf& state, Layer& layer) {
   const std::size_t readers = attention.products().size() + state.products().size();
-  writer.norm("layer norm", "layer norm backward", true, readers);
+  writer.half_norm(readers);
   writer.cast_input();
   if (!writer.norm_adds_gradients())
     writer.backward("add input gradients", Streaming::accumulate, writer.sizes().outside, 3 * writer.element());

@@ -76,7 +76,7 @@ void LatentAttentionHalf::rotate() {
 }
 
 void LatentAttentionHalf::write(std::int64_t window) {
-  w_.norm("layer norm", "layer norm backward");
+  w_.half_norm();
   w_.cast(z_.outside, "cast input", Direction::forward);
   if (latent_.q_rank == 0) w_.column({w_.product("query", heads_ * latent_.qk_dim(), m_.hidden)}, w_.enter());
   compress();

@@ -7,6 +7,7 @@
 
 #include "sim/real.h"
 #include "workloads/model/adapters.h"
+#include "workloads/model/residual_streams.h"
 
 namespace orrery::workloads {
 
@@ -161,6 +162,12 @@ void LayerWriter::norm(const char* name, const char* name_backward, bool residua
   run_norm(style().recipes.of(calibration::RecipePart::norm), name, name_backward, residual, others);
 }
 
+void LayerWriter::half_norm(std::size_t readers) {
+  const bool one = model_.residual_streams == 1;  // else gradients of streams meet ahead of it
+  if (!one) read_streams(*this);
+  norm("layer norm", "layer norm backward", one, readers);
+}
+
 void LayerWriter::final_norm() {
   const calibration::Recipe& recipe = style().recipes.of(calibration::RecipePart::norm);
   if (!final_norm_in_steps() || recipe.outside == nullptr) return norm("final layer norm", "final layer norm backward");
@@ -196,6 +203,7 @@ void LayerWriter::bias_dropout_residual() {
     cast_gradient(scales_rows() ? sizes_.hidden : outside);
   }
   if (model_.post_norm) norm("post layer norm", "post layer norm backward", false);
+  if (model_.residual_streams > 1) return write_streams(*this);
   run({calibration::RecipePart::residual,
        {{"x", outside},
         {"e", element_},

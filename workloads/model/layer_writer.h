@@ -84,6 +84,8 @@ class LayerWriter {
   /// `residual`: its input goes on beside it, so that two gradients meet there. `readers`: products that read it, whose
   /// gradients a compiler adds up in its backward kernel.
   void norm(const char* name, const char* name_backward, bool residual = true, std::size_t readers = 1);
+  /// How a half of a block begins: off the residual stream.
+  void half_norm(std::size_t readers = 1);
   /// That of the head, which lies outside of what is compiled.
   void final_norm();
   /// Whether norms add up the gradients of all that reads them: not where the tensor group reduces these.

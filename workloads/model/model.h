@@ -63,8 +63,9 @@ struct Model {
     Activation activation = Activation::gelu;
     bool operator==(const Mlp&) const = default;
   } mlp;
-  bool parallel_block = false;  // attention and MLP side by side: one layer norm, one reduction
-  bool post_norm = false;       // attention and MLP normalise their output too, ahead of the residual sum
+  bool parallel_block = false;        // attention and MLP side by side: one layer norm, one reduction
+  std::int64_t residual_streams = 1;  // that blocks read and write through maps (residual_streams.h)
+  bool post_norm = false;             // attention and MLP normalise their output too, ahead of the residual sum
   bool tied_embeddings = true;
   Positions positions = Positions::learned;
   Norm norm = Norm::layer_norm;

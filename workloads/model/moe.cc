@@ -12,6 +12,7 @@
 #include "workloads/model/hybrid.h"
 #include "workloads/model/latent_attention.h"
 #include "workloads/model/predictions.h"
+#include "workloads/model/residual_streams.h"
 
 namespace orrery::workloads {
 
@@ -125,6 +126,7 @@ Network network(const Model& model, const Split& split, const Computation& compu
                    : mixture           ? moe(model, split, computation)
                                        : gpt(model, split, computation);
   if (computation.adapters.any()) adapt(layers, LayerWriter(model, split, computation));
+  if (model.residual_streams > 1) widen(layers, LayerWriter(model, split, computation));
   layers.recipes = computation.style.recipes;
   return layers;
 }

@@ -99,7 +99,7 @@ void OperatorHalf::write() {
     switch (op.kind) {
       case Kind::norm: {
         const bool read = i + 1 < run.size() && run[i + 1].kind == Kind::product;
-        w_.norm("layer norm", "layer norm backward", true, read ? end_of_products(run, i + 1) - i - 1 : 1);
+        w_.half_norm(read ? end_of_products(run, i + 1) - i - 1 : 1);
         w_.cast_input();
         break;
       }

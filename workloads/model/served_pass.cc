@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "workloads/model/hybrid.h"
+#include "workloads/model/residual_streams.h"
 #include "workloads/model/served_mixers.h"
 
 namespace orrery::workloads {
@@ -15,8 +16,23 @@ constexpr double kServedBytes = 2;  // bytes of an activation
 
 double as_real(std::int64_t n) { return static_cast<double>(n); }
 
-/// Norm with the residual sum: reads the sum and what is added, writes both.
+/// Around a half with several streams: the maps' product, what the half reads of them, and what it adds to each.
+void add_read_streams(std::vector<ServedOp>& ops, const Model& model) {
+  const double n = as_real(model.residual_streams), row = kServedBytes * as_real(model.hidden);
+  if (n == 1) return;
+  ops.push_back(ProductOp{"stream maps", WeightType::bf16, as_real(stream_maps(model.residual_streams)),
+                          n * as_real(model.hidden)});
+  ops.push_back(RowsOp{"read streams", (n + 1) * row});
+}
+
+void add_write_streams(std::vector<ServedOp>& ops, const Model& model) {
+  const double n = as_real(model.residual_streams);
+  if (n > 1) ops.push_back(RowsOp{"write streams", (2 * n + 1) * kServedBytes * as_real(model.hidden)});
+}
+
+/// Norm with the residual sum: reads the sum and what is added, writes both. With several streams the sum is theirs.
 RowsOp served_norm(const Model& model, double tensor) {
+  if (model.residual_streams > 1) return {"norm", 2 * kServedBytes * as_real(model.hidden)};
   return {"norm", 4 * kServedBytes * as_real(model.hidden), Rows::all, tensor > 1};
 }
 
@@ -141,13 +157,20 @@ void add_served_channel(std::vector<ServedOp>& ops, const Model& model, const Se
 std::vector<ServedOp> layer_ops(const Model& model, const ServedLayout& layout, const ServedPrecision& precision,
                                 std::int64_t layer, std::int64_t gpus_per_node) {
   const double tensor = as_real(layout.tensor);
-  std::vector<ServedOp> ops{served_norm(model, tensor)};
+  std::vector<ServedOp> ops;
+  const auto begin_half = [&] {
+    add_read_streams(ops, model);
+    ops.push_back(served_norm(model, tensor));
+  };
+  begin_half();
   add_served_attention(ops, model, layout, precision, layer);
   if (!model.parallel_block) {
     add_all_reduce(ops, model, tensor);
-    ops.push_back(served_norm(model, tensor));
+    add_write_streams(ops, model);
+    begin_half();
   }
   add_served_channel(ops, model, layout, precision, model.experts.in_layer(layer), gpus_per_node);
+  add_write_streams(ops, model);
   if (model.post_norm) {
     ops.push_back(served_norm(model, tensor));
     ops.push_back(served_norm(model, tensor));
@@ -164,17 +187,21 @@ std::vector<ServedOp> block_ops(const Model& model, const Model::Block& block, c
   std::vector<ServedOp> ops;
   const auto add_norm = [&] { ops.push_back(served_norm(model, tensor)); };
   if (block.mixes()) {
+    add_read_streams(ops, model);
     add_norm();
     if (block.attends) add_served_attention(ops, seen, layout, precision, 0);
     if (block.state.any()) add_served_state(ops, model, block.state, precision, tensor);
     if (block.attends && block.state.any())
       ops.push_back(RowsOp{"add mixers", 3 * kServedBytes * as_real(model.hidden)});
     add_all_reduce(ops, model, tensor);
+    add_write_streams(ops, model);
     if (model.post_norm) add_norm();
   }
   if (block.channel != Channel::none) {
+    add_read_streams(ops, model);
     add_norm();
     add_served_channel(ops, seen, layout, precision, block.channel == Channel::experts, gpus_per_node);
+    add_write_streams(ops, model);
     if (model.post_norm) add_norm();
   }
   return ops;
@@ -283,6 +310,8 @@ ServedPass served_pass(const Model& model, const ServedLayout& layout, const Ser
   pass.ends.push_back(RowsOp{"embedding", 2 * kServedBytes * hidden});
   if (!model.tied_embeddings || layout.pipeline > 1)
     pass.ends.push_back(TableOp{"embedding", vocab * hidden * kServedBytes});
+  if (const double n = as_real(model.residual_streams); n > 1)
+    pass.ends.push_back(RowsOp{"join streams", (2 * n + 1) * kServedBytes * hidden, Rows::sampled});
   pass.ends.push_back(RowsOp{"last norm", 4 * kServedBytes * hidden});
   pass.ends.push_back(ProductOp{"head", WeightType::bf16, vocab, hidden, Rows::sampled});
   // Logits of all ranks are gathered, widened and searched.

@@ -145,7 +145,7 @@ void StateHalf::mix() {
 }
 
 void StateHalf::write() {
-  w_.norm("layer norm", "layer norm backward", true, products().size());
+  w_.half_norm(products().size());
   w_.cast_input();
   mix();
   w_.bias_dropout_residual();

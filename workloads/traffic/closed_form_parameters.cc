@@ -39,8 +39,11 @@ ShardParameters shard_parameters(const Model& model, std::int64_t tensor, bool p
   shard.embedding = (whole_embedding ? t : 1) * vocabulary +
                     (model.positions == Positions::learned ? static_cast<double>(model.seq) * h / in : 0);
   shard.embedding += encoder_parameters(model);
+  // Around each half maps of n (n + 2) numbers a token from n streams, ahead of the head of n; biases, and factors.
+  const auto n = static_cast<double>(model.residual_streams);
+  if (n > 1) shard.layer += (model.parallel_block ? 1 : 2) * (n * (n + 2) * (n * h + 1) + 3);
   // Tied weights: where one stage has both ends the head is the embedding; else the last stage holds a copy.
-  shard.head = norm / in + (model.tied_embeddings && ends_meet ? 0 : vocabulary);
+  shard.head = norm / in + (model.tied_embeddings && ends_meet ? 0 : vocabulary) + (n > 1 ? n * (n * h + 1) + 1 : 0);
   return shard;
 }
 

@@ -305,6 +305,22 @@ double operator_parameters(const Operators& operators, double norm, double t) {
 /// Down to what routed experts read, and up from what they make.
 double latent_products(const Experts& experts, double h) { return 2 * h * real(experts.latent); }
 
+/// Maps around a half, of so many numbers a token from all streams.
+double half_maps(const Model& model) {
+  const double n = real(model.residual_streams);
+  return n > 1 ? n * (n + 2) * (n * real(model.hidden) + 1) + 3 : 0;
+}
+
+/// Halves of blocks, mixers and channels, of all layers.
+double pattern_halves(const Model& model) {
+  double halves = 0;
+  for (std::int64_t layer = 0; layer < model.layers + model.experts.mtp_layers; ++layer) {
+    const Model::Block& block = model.pattern.at(layer);
+    halves += (block.attends || block.state.any() ? 1 : 0) + (block.channel != Model::Block::Channel::none ? 1 : 0);
+  }
+  return halves;
+}
+
 /// The same over the blocks of a pattern, each as the model says where it says nothing of its own.
 MixtureParameters pattern_parameters(const Model& model, const Split& split) {
   const double t = real(split.tensor), h = real(model.hidden), bias = model.biases == Biases::all ? 1 : 0;
@@ -334,6 +350,7 @@ MixtureParameters pattern_parameters(const Model& model, const Split& split) {
     sum.experts += real(experts.count / split.expert) * routed;
   }
   sum.shared += real(experts.mtp_layers) * (2 * h * h / t + 3 * real(model.norm_parameters()));
+  sum.shared += pattern_halves(model) * half_maps(model);
   return sum;
 }
 
@@ -355,6 +372,7 @@ MixtureParameters mixture_parameters(const Model& model, const Split& split) {
   sum.shared = layers.all() * attention_parameters(model, t) + layers.dense * dense +
                layers.experts * (real(experts.count) * (h + bias) + shared + norm + latent_products(experts, h)) +
                real(experts.mtp_layers) * (2 * h * h / t + 3 * real(model.norm_parameters()));
+  sum.shared += layers.all() * 2 * half_maps(model);
   sum.experts = layers.experts * real(experts.count / split.expert) * routed;
   return sum;
 }

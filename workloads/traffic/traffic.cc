@@ -434,8 +434,8 @@ class ClosedForm {
   /// What stages send each other in shards, where the tensor group has whole hidden states.
   void gathered_messages(double runs) {
     if (p_.sequence_parallel || !scatters_activations() || p_.pipeline == 1) return;
-    add(CommGroup::tensor, CollectiveOp::all_gather, "pipeline message", p_.tensor, activation(),
-        (scatters_gradients() ? 2 : 1) * runs * boundaries(), 0);
+    add(CommGroup::tensor, CollectiveOp::all_gather, "pipeline message", p_.tensor,
+        real(job_.model.residual_streams) * activation(), (scatters_gradients() ? 2 : 1) * runs * boundaries(), 0);
   }
 
   bool scatters_activations() const { return job_.software.messages.scattered != calibration::ScatteredMessages::none; }
@@ -482,7 +482,7 @@ class ClosedForm {
   void pipeline() {
     const auto bytes = [&](bool scattered) {
       const bool split = p_.tensor > 1 && (p_.sequence_parallel || scattered);
-      return activation() / (split ? real(p_.tensor) : 1.0);
+      return real(job_.model.residual_streams) * activation() / (split ? real(p_.tensor) : 1.0);
     };
     const double messages = boundaries() * real(job_.microbatches()) * columns() * real(p_.tensor);
     add(CommGroup::activations, CollectiveOp::send_receive, "activations, forward", 2, bytes(scatters_activations()),
