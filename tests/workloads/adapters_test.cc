@@ -229,6 +229,31 @@ TEST_CASE("adapters of a mixture stand beside attention and MLPs, and all expert
   CHECK(kept_alike == Approx(8 * 7 * 2 * 4 * 2 * 0.75 * 2 * 16 * (2 * h + 3 * expert)));
 }
 
+TEST_CASE("frozen weights that are shared out are gathered as units, and come from the host as they are held") {
+  const std::vector<std::string> shared{"parallelism={data: 16, sharding: parameters}"};
+  for (const char* more : {"software=deepspeed-zero3-2021", "offload={optimizer: true, parameters: true}",
+                           "finetune={kind: qlora, rank: 16}"}) {
+    INFO(more);
+    std::vector<std::string> sets = lora(shared);
+    sets.emplace_back(more);
+    if (std::string(more).find("qlora") != std::string::npos)
+      sets.emplace_back("offload={optimizer: true, parameters: true}");
+    const Job job = small_job(sets);
+    const StepReport report = simulate_step(job);
+    CHECK(tests::contradiction(report) == "");
+    if (!job.method.host_states.parameters) continue;
+    double from_host = 0, gathered = 0;
+    for (const TrafficRow& row : report.traffic) {
+      if (row.what == "frozen parameters, from the host") from_host += row.simulated_bytes;
+      if (row.what.starts_with("frozen parameters, forward") || row.what.starts_with("frozen parameters, backward"))
+        gathered += row.simulated_bytes;
+    }
+    // Each of 16 ranks brings a sixteenth of what a gather hands to the other fifteen.
+    CHECK(from_host > 0);
+    CHECK(from_host * 15 == Approx(gathered));
+  }
+}
+
 TEST_CASE("adapters are refused where nothing says how they lie") {
   CHECK_THROWS_WITH(small_job(mixture({"parallelism.sharding=parameters"})), ContainsSubstring("sharding: parameters"));
   CHECK_THROWS_WITH(small_job(mixture({"parallelism.expert=2", "parallelism.expert_tensor=2"})),

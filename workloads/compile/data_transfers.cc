@@ -60,6 +60,7 @@ std::vector<std::uint32_t> DataTransfers::with_host(double parameters, const Com
   std::vector<std::uint32_t> all(waits.begin(), waits.end());
   if (!host_.copies().states.parameters) return all;
   const auto ranks = static_cast<double>(std::max<std::int64_t>(1, prices_.shapes[group].ranks));
+  if (data_.is_frozen()) return {host_.frozen_weights(parameters * data_.bytes.fetched / ranks, all)};
   return {host_.weights(parameters / ranks, all)};
 }
 

@@ -94,6 +94,10 @@ std::uint32_t HostLane::weights(double parameters, std::span<const std::uint32_t
   return copy(CommGroup::from_host, parameters * copies_.bytes.parameter, "parameters, from the host", waits);
 }
 
+std::uint32_t HostLane::frozen_weights(double bytes, std::span<const std::uint32_t> waits) {
+  return copy(CommGroup::from_host, bytes, "frozen parameters, from the host", waits);
+}
+
 void HostLane::send_gradients(double parameters, std::int64_t pieces) {
   const double n = parameters * copies_.states.optimizer / sim::real(pieces);
   const std::span<const std::uint32_t> ready = writer_.ready_to_compute();

@@ -69,6 +69,8 @@ class HostLane {
   std::uint32_t gradients(double parameters, bool first, bool last, std::span<const std::uint32_t> waits);
   /// This rank's share of weights that are about to be gathered comes.
   std::uint32_t weights(double parameters, std::span<const std::uint32_t> waits);
+  /// Frozen ones, of so many bytes as they are held.
+  std::uint32_t frozen_weights(double bytes, std::span<const std::uint32_t> waits);
   /// Gradients that are still with the device leave, in so many pieces; call update() next.
   void send_gradients(double parameters, std::int64_t pieces);
   /// The host updates what it has, behind `left` where gradients left with the passes; returns the last operation.

@@ -125,8 +125,8 @@ Network network(const Model& model, const Split& split, const Computation& compu
   Network layers = model.pattern.any() ? hybrid(model, split, computation)
                    : mixture           ? moe(model, split, computation)
                                        : gpt(model, split, computation);
-  if (computation.adapters.any()) adapt(layers, LayerWriter(model, split, computation));
   if (model.residual_streams > 1) widen(layers, LayerWriter(model, split, computation));
+  if (computation.adapters.any()) adapt(layers, LayerWriter(model, split, computation));
   layers.recipes = computation.style.recipes;
   return layers;
 }

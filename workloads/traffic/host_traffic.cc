@@ -65,4 +65,13 @@ void add_host_rows(const HostPart& part, double whole, const GatheredElements& g
   add_to_row(CommGroup::from_host, what, elements * real(ranks.replicas) * weight, rows);
 }
 
+void add_frozen_host_rows(const HostPart& part, double bytes, const HostRanks& ranks, TrafficRows& rows) {
+  if (!part.method.host_states.parameters || part.layout.sharding != Sharding::parameters) return;
+  const Parallelism& layout = part.layout;
+  const double sharing = layout.inside.weights > 0 ? real(layout.inside.weights) : real(ranks.owners);
+  const double second = layout.inside.secondary > 0 ? real(layout.inside.secondary) : sharing;
+  add_to_row(CommGroup::from_host, "frozen parameters, from the host",
+             ranks.microbatches * real(ranks.replicas) * bytes * (1 / sharing + 1 / second), rows);
+}
+
 }  // namespace orrery::workloads

@@ -25,5 +25,7 @@ struct HostRanks {
 /// the host. Nothing where the job leaves all to the device. Rows of several kinds of parameters are added up.
 void add_host_rows(const HostPart& part, double whole, const GatheredElements& gathered, const HostRanks& ranks,
                    TrafficRows& rows);
+/// Frozen weights of so many bytes, where they lie with the host and are gathered for every pass.
+void add_frozen_host_rows(const HostPart& part, double bytes, const HostRanks& ranks, TrafficRows& rows);
 
 }  // namespace orrery::workloads

@@ -506,8 +506,10 @@ class ClosedForm {
     states().add_all(CommGroup::data, CommGroup::replicate, job_.shard_ranks(), job_.replicas(), whole, gathered);
     if (adapters_.any()) {
       const FrozenBytes bytes = frozen_bytes(adapters_, job_.method.precision);
-      states().add_frozen(CommGroup::data, job_.shard_ranks(), job_.replicas(),
-                          real(p_.tensor) * (layers * bytes.blocks + (shard.embedding + shard.head) * bytes.ends));
+      const double frozen = real(p_.tensor) * (layers * bytes.blocks + (shard.embedding + shard.head) * bytes.ends);
+      states().add_frozen(CommGroup::data, job_.shard_ranks(), job_.replicas(), frozen);
+      add_frozen_host_rows({p_, job_.method, job_.software}, frozen,
+                           {job_.shard_ranks(), job_.replicas(), microbatches_of_a_replica()}, rows_);
     }
     add_host_rows({p_, job_.method, job_.software}, whole, gathered,
                   {job_.shard_ranks(), job_.replicas(), microbatches_of_a_replica()}, rows_);

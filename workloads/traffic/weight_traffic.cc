@@ -56,8 +56,8 @@ bool WeightTraffic::goes_by_weight() const {
                      style.quantised_fetches || style.quantised_reductions;
   const bool in_part = method.recomputed_layers > 0 ||
                        (method.recompute == Recompute::selective && method.recomputed.every_second_product);
-  return style.by_weight() && !apart && !model.experts.any() && !model.pattern.any() && !model.parallel_block &&
-         !in_part;
+  return style.by_weight() && !apart && !method.adapters.any() && !model.experts.any() && !model.pattern.any() &&
+         !model.parallel_block && !in_part;
 }
 
 GatheredElements WeightTraffic::of(double whole) const {
