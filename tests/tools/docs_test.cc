@@ -156,6 +156,17 @@ TEST_CASE("the README shows what advise prints first, it and the scoreboard the 
   }
 }
 
+TEST_CASE("pages of evidence, and the tables of accuracy.md, are what tools/evidence makes of the repository") {
+  if (!there("python3")) {
+    tests::skipped("no python3 to make the pages of evidence with; install the package python3");
+    return;
+  }
+  const Folder folder;
+  const Shell checked = shell(folder, fmt::format("'{}/tools/evidence' --check", tests::kSourceDir));
+  INFO(checked.out << "run tools/evidence");
+  CHECK(checked.status == 0);
+}
+
 TEST_CASE("the steps that mission.md gives for the request's network are those of its commands") {
   const std::string mission = tests::read_file(fs::path(tests::kSourceDir) / "docs/mission.md");
   for (const std::string& rate : {std::string(), std::string("160 Gb/s"), std::string("40 Gb/s")}) {

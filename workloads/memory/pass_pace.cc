@@ -49,7 +49,8 @@ std::vector<LayerPace> layer_paces(const Network& network, const CollectivePrice
     pace.backward = pace_of(items[static_cast<std::size_t>(PassKind::backward)], prices);
     if (network.kinds[kind].kind == LayerKind::embedding) pace.forward.host = pace.backward.host = 0;
     // What steps tell as the host's time of a call, reserved memory tells as the device's too (nanotron's sweep,
-    // docs/accuracy.md): hosts that the head's long products let get ahead stay so over blocks that bind the host.
+    // docs/evidence/memory.md): hosts that the head's long products let get ahead stay so over blocks that bind the
+    // host.
     for (SecondsOfPass* pass : {&pace.forward, &pace.backward}) pass->device = std::max(pass->device, pass->host);
   }
   return paces;
