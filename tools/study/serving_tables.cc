@@ -32,9 +32,13 @@ struct NameHere {
 };
 
 /// Names of models as the tables have them.
-constexpr std::array<NameHere, 37> kModels{{{"MiniMax-M2.5", "minimax-m2"},
+constexpr std::array<NameHere, 41> kModels{{{"MiniMax-M2.5", "minimax-m2"},
                                             {"Qwen3.5-397B-A17B", "qwen3.5-397b-a17b"},
                                             {"GLM-5", "glm-5"},
+                                            {"GPT-J 6B", "gptj-6b"},
+                                            {"bloom-176b", "bloom-176b"},
+                                            {"mistralai/Mixtral-8x22B-v0.1", "mixtral-8x22b"},
+                                            {"mistralai/Mixtral-8x22B-Instruct-v0.1", "mixtral-8x22b"},
                                             {"llama2-70b", "llama2-70b"},
                                             {"Llama-3.1-8B", "llama3.1-8b"},
                                             {"Llama-3.1-70B", "llama3.1-70b"},
@@ -69,8 +73,10 @@ constexpr std::array<NameHere, 37> kModels{{{"MiniMax-M2.5", "minimax-m2"},
                                             {"codellama/CodeLlama-34b-Instruct-hf", "codellama-34b"},
                                             {"mistralai/Mixtral-8x7B-v0.1", "mixtral-8x7b"},
                                             {"RedHatAI/Llama-4-Scout-17B-16E-Instruct-FP8-dynamic", "llama4-scout"}}};
-constexpr std::array<NameHere, 15> kDevices{{{"rtx4090", "rtx-4090-24gb"},
+constexpr std::array<NameHere, 17> kDevices{{{"rtx4090", "rtx-4090-24gb"},
                                              {"rtxpro6000", "rtx-pro-6000-96gb"},
+                                             {"rtx-pro-6000-server", "rtx-pro-6000-96gb"},
+                                             {"a100-pcie", "a100-pcie-80gb"},
                                              {"h100-sxm", "h100-sxm-80gb"},
                                              {"h200-sxm", "h200-sxm-141gb"},
                                              {"a100-sxm", "a100-sxm-80gb"},
