@@ -143,11 +143,12 @@ void EnginePart::record(const Rank& rank, std::uint32_t op, std::int64_t ready, 
 
 /// Whether all have passed who read what is kept in turn.
 inline bool EnginePart::is_read(std::uint32_t rank, std::uint32_t turn) const {
-  const std::uint32_t* readers = programs_[ranks_[rank].program].readers.data() + std::size_t{turn} * plan_.streams;
+  const CompiledProgram& program = programs_[ranks_[rank].program];
   const Cursor* cursors = cursors_of(rank);
-  bool read = true;
-  for (std::uint32_t s = 0; s < plan_.streams; ++s) read = read && cursors[s].next >= readers[s];
-  return read;
+  for (std::uint32_t r = program.turn_begin[turn]; r < program.turn_begin[turn + 1]; ++r) {
+    if (cursors[program.readers[r].stream].next < program.readers[r].passed) return false;
+  }
+  return true;
 }
 
 void EnginePart::put_by(std::uint32_t rank, const Signal& signal) {
@@ -189,25 +190,51 @@ void EnginePart::note(Rank& rank, Cursor& cursor, const CompiledOp& op, std::int
 
 /// Ranks by the thousand do not fit the nearest caches, and most of a run is waiting for their rows. Where many
 /// transfers finish at an instant, which is the rule where replicas do the same, the rows of those to come are fetched
-/// ahead, in two steps: first what says where the rows of their members lie.
-void EnginePart::expect_meeting(std::span<const std::uint32_t> meetings, std::size_t at) const {
-  constexpr std::size_t kNear = 4, kFar = 8;
-  constexpr std::uint32_t kMost = 4;
-  if (at + kFar < meetings.size()) {
-    const std::uint32_t communicator = meetings_.rows[meetings[at + kFar]].communicator;
-    __builtin_prefetch(&groups_[communicator]);
+/// ahead, in steps, each of which reads what the one before has fetched.
+void EnginePart::expect_meetings(std::span<const std::uint32_t> meetings, std::size_t at) const {
+  constexpr std::size_t kStep = 3;
+  constexpr std::uint32_t kMost = 4;  // members
+  const auto meeting_in = [&](std::size_t steps) -> const Meeting* {
+    return at + steps * kStep < meetings.size() ? &meetings_.rows[meetings[at + steps * kStep]] : nullptr;
+  };
+  if (const Meeting* m = meeting_in(5)) __builtin_prefetch(m);
+  if (const Meeting* m = meeting_in(4)) __builtin_prefetch(&groups_[m->communicator]);
+  if (const Meeting* m = meeting_in(3)) __builtin_prefetch(&members_[groups_[m->communicator].members_begin]);
+  for (const std::size_t steps : {std::size_t{2}, std::size_t{1}}) {
+    const Meeting* m = meeting_in(steps);
+    if (m == nullptr) continue;
+    const std::uint32_t begin = groups_[m->communicator].members_begin;
+    const std::uint32_t end = std::min(groups_[m->communicator + 1].members_begin, begin + kMost);
+    for (std::uint32_t at_member = begin; at_member < end; ++at_member) {
+      if (steps == 2)
+        expect_rank(members_[at_member].rank);
+      else
+        expect_finish(members_[at_member], m->occurrence);
+    }
   }
-  if (at + kNear >= meetings.size()) return;
-  const std::uint32_t communicator = meetings_.rows[meetings[at + kNear]].communicator;
-  const std::uint32_t begin = groups_[communicator].members_begin;
-  const std::uint32_t end = std::min(groups_[communicator + 1].members_begin, begin + kMost);
-  for (std::uint32_t m = begin; m < end; ++m) expect_rank(members_[m].rank);
 }
 
 void EnginePart::expect_rank(std::size_t number) const {
   __builtin_prefetch(&ranks_[number]);
   const auto* cursors = reinterpret_cast<const char*>(cursors_.data() + number * plan_.streams);
   for (std::size_t at = 0; at < sizeof(Cursor) * plan_.streams; at += 64) __builtin_prefetch(cursors + at);
+}
+
+/// Where the finish is kept, and what the next operation waits for.
+inline void EnginePart::expect_finish(const Member& member, std::uint32_t occurrence) const {
+  const Rank& rank = ranks_[member.rank];
+  const CompiledProgram& program = programs_[rank.program];
+  const std::uint32_t row = program.slot_ops[program.slot_begin[member.slot] + occurrence];
+  const CompiledOp& op = program.ops[row];
+  if (op.signal != kNoSignal) __builtin_prefetch(&signals_[rank.signals + op.signal], 1);
+}
+
+/// What it waits for.
+[[gnu::always_inline]] inline void EnginePart::expect_op(const Rank& rank, const CompiledOp& op) const {
+  const CompiledProgram& program = programs_[rank.program];
+  const Signal* signals = signals_.data() + rank.signals;
+  for (std::uint32_t w = op.waits_begin; w < op.waits_end; ++w) __builtin_prefetch(signals + program.waits[w].signal);
+  if (op.segment.signal != kNoSignal) __builtin_prefetch(signals + op.segment.signal);
 }
 
 void EnginePart::run_ready() {
@@ -221,8 +248,7 @@ void EnginePart::run_ready() {
       const auto stream = static_cast<std::uint32_t>(std::countr_zero(later.runnable));
       const CompiledProgram& program = programs_[later.program];
       const std::uint32_t next = cursors_of(number)[stream].next;
-      if (next < program.ops.size() && program.ops[next].waits_begin < program.ops[next].waits_end)
-        __builtin_prefetch(&signals_[later.signals + program.waits[program.ops[next].waits_begin].signal]);
+      if (next < program.ops.size()) expect_op(later, program.ops[next]);
     }
     while (ranks_[rank].runnable != 0) {
       const auto stream = static_cast<std::uint32_t>(std::countr_zero(ranks_[rank].runnable));
@@ -484,7 +510,7 @@ void EnginePart::take(std::int64_t now) {
   if (next() != now) return;
   const std::span<const std::uint32_t> meetings = transfers_.take();
   for (std::size_t i = 0; i < meetings.size(); ++i) {
-    expect_meeting(meetings, i);
+    expect_meetings(meetings, i);
     if (!stretches_->is_stretch(meetings[i])) {
       if (groups_[meetings_.rows[meetings[i]].communicator].island == Islands::kJoint) --ahead_.under_way;
       finish_meeting(meetings[i], now);

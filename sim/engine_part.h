@@ -116,7 +116,7 @@ class EnginePart {
     std::uint32_t turn = kNoTurn;  // as CompiledOp
   };
 
-  struct Rank {
+  struct alignas(64) Rank {
     std::uint32_t program = 0;
     std::uint32_t slots = 0;     // first row of its slots
     std::uint32_t runnable = 0;  // bit per stream
@@ -202,8 +202,10 @@ class EnginePart {
   std::uint32_t joint_of(std::uint32_t communicator) const {
     return tables_.partition.joint_of.empty() ? kNotJoint : tables_.partition.joint_of[communicator];
   }
-  void expect_meeting(std::span<const std::uint32_t> meetings, std::size_t at) const;
+  void expect_meetings(std::span<const std::uint32_t> meetings, std::size_t at) const;
   void expect_rank(std::size_t number) const;
+  void expect_finish(const Member& member, std::uint32_t occurrence) const;
+  void expect_op(const Rank& rank, const CompiledOp& op) const;
   Cursor* cursors_of(std::size_t rank) { return cursors_.data() + rank * plan_.streams; }
   const Cursor* cursors_of(std::size_t rank) const { return cursors_.data() + rank * plan_.streams; }
   void run_ready();

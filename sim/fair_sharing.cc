@@ -23,13 +23,13 @@ FairSharing::FairSharing(const Table<LinkId, double>& capacity, std::uint32_t pa
   tables_.pools.resize(parts);
   for (std::size_t l = 0; l < capacity.size(); ++l) {
     SharedLink& link = tables_.links[l];
-    link.capacity = capacity.rows()[l];
+    const double rate = tables_.fillings[l].capacity = capacity.rows()[l];
     link.level = kInfinity;
-    link.limit = slack_limit(link.capacity);
+    link.limit = slack_limit(rate);
     if (parts == 1 || owners.empty()) continue;
     link.owner = owners[l].part;
     link.shared = owners[l].shared;
-    tables_.fixed.push_back({link.capacity, link.owner});
+    tables_.fixed.push_back({rate, link.owner});
   }
   solvers_.reserve(parts);
   for (std::uint32_t part = 0; part < parts; ++part) {
@@ -67,7 +67,7 @@ void FairSharing::make_place(std::uint32_t part, std::uint32_t number) {
   if (link.active++ == 0) link.size = 0;
   if (tables_.pools[part].full(link)) make_place(part, change.link);
   tables_.pools[part].append(link, {change.flow, change.generation, change.weight});
-  link.demand += load(change.weight, change.alone);
+  link.demand += change.load;
   if (link.tight()) solvers_[part].mark(change.link);
 }
 
@@ -76,22 +76,27 @@ void FairSharing::make_place(std::uint32_t part, std::uint32_t number) {
   --link.active;
   if (link.active == 0) link.level = kInfinity;
   if (link.active > 0 && link.tight()) solvers_[part].mark(change.link);
-  link.demand -= load(change.weight, change.alone);
+  link.demand -= change.load;
 }
 
-void FairSharing::add(std::uint32_t part, std::uint32_t flow, std::span<const WeightedLink> links, double cap) {
+double FairSharing::rate_alone(std::span<const WeightedLink> links, double cap) const {
+  double alone = cap > 0 ? cap : kInfinity;
+  for (const WeightedLink& l : links) alone = std::min(alone, capacity_of(l.link) / l.weight);
+  return alone;
+}
+
+void FairSharing::add(std::uint32_t part, std::uint32_t flow, std::span<const WeightedLink> links, double alone) {
   SIM_CHECK(flow < tables_.flows.size() && !links.empty(), "transfer {} with {} links", flow, links.size());
   SharingFlow& f = tables_.flows[flow];
   SIM_CHECK(!f.active, "transfer {} is already active", flow);
-  double alone = cap > 0 ? cap : kInfinity;
-  for (const WeightedLink& l : links) alone = std::min(alone, capacity_of(l.link) / l.weight);
   f.links = links;
   f.active = true;
   f.fresh = true;
   f.holder = 0xffffffff;
   f.rate = f.alone = round_rate(alone);
+  LoadOf load_of{f.alone};
   for (const WeightedLink& l : links) {
-    const Change change{flow, f.generation, index(l.link), true, l.weight, f.alone};
+    const Change change{flow, f.generation, index(l.link), true, l.weight, load_of(l.weight)};
     const std::uint32_t owner = owner_of(l.link);
     if (owner == part) {
       put_on(part, change);
@@ -106,8 +111,9 @@ void FairSharing::remove(std::uint32_t part, std::uint32_t flow) {
   SharingFlow& f = tables_.flows[flow];
   SIM_CHECK(f.active, "transfer {} is not active", flow);
   f.active = false;
+  LoadOf load_of{f.alone};
   for (const WeightedLink& l : f.links) {
-    const Change change{flow, f.generation, index(l.link), false, l.weight, f.alone};
+    const Change change{flow, f.generation, index(l.link), false, l.weight, load_of(l.weight)};
     const std::uint32_t owner = owner_of(l.link);
     if (owner == part) {
       take_off(part, change);
