@@ -57,7 +57,7 @@ struct CompiledProgram {
     std::uint32_t stream = 0;
     std::uint32_t passed = 0;
   };
-  std::vector<Reader> readers;             // by turn
+  std::vector<Reader> readers;            // by turn
   std::vector<std::uint32_t> turn_begin;  // rows of `readers`, and the end
   std::uint32_t signals = 0;
 };

@@ -15,6 +15,7 @@
 
 #include "scenarios/scenario.h"
 #include "sim/error.h"
+#include "sim/plain_cells.h"
 #include "sim/plain_number.h"
 #include "sim/text_file.h"
 #include "tools/report/csv.h"
@@ -124,7 +125,7 @@ class RowTable {
     const std::size_t end = std::min(text_.find('\n', begin_), text_.size());
     const std::string_view line = std::string_view(text_).substr(begin_, end - begin_);
     row_.clear();
-    const std::size_t quotes = plain_cells(line);
+    const std::size_t quotes = sim::take_plain_cells(line, row_);
     try {
       if (quotes <= line.size()) {
         const std::vector<std::string_view>& rest = cells_.of(line.substr(quotes));
@@ -161,20 +162,6 @@ class RowTable {
   }
 
  private:
-  /// Takes the cells ahead of the first that begins with a mark of quotation. Says where that is, beyond the line where
-  /// there is none.
-  std::size_t plain_cells(std::string_view line) {
-    const char *at = line.data(), *const end = at + line.size();
-    while (at != end && *at != '"') {
-      const char* const begin = at + (*at == '\'' ? 1 : 0);
-      while (at != end && *at != ',') ++at;
-      row_.emplace_back(begin, static_cast<std::size_t>(at - begin));
-      if (at == end) return line.size() + 1;
-      ++at;
-    }
-    return static_cast<std::size_t>(at - line.data());
-  }
-
   double any_number(std::string_view cell, const RowColumn& column) const {
     constexpr double kLargest = 1e18;  // of any figure, in its unit
     double value = 0;
@@ -236,8 +223,8 @@ std::vector<KnownRow> read_known_rows(const std::string& file) {
     const auto ratio = log_ratio(name, figure, table.number(predicted));
     KnownRow& row = known.emplace_back();
     Features& f = row.features;
-    if (work.at != std::string::npos) f.work = table.text(work);
-    for (const auto& [column, member] : texts) f.*member = table.text(column);
+    if (work.at != std::string::npos) f.work = std::string(table.text(work));
+    for (const auto& [column, member] : texts) f.*member = std::string(table.text(column));
     f.gpus = table.count(gpus);
     for (const auto& [column, member] : sizes) f.sizes.*member = table.count(column);
     for (const auto& [column, c] : exposed) f.exposed_s[c] = table.number(column);
@@ -247,10 +234,10 @@ std::vector<KnownRow> read_known_rows(const std::string& file) {
     }
     if (f.gpus < 1 || f.sizes.hidden < 1 || f.sizes.micro_batch < 1 || f.sizes.seq < 1 || f.sizes.tensor < 1)
       throw table.broken("has sizes below 1");
-    row.list = table.text(list);
-    row.id = table.text(id);
+    row.list = std::string(table.text(list));
+    row.id = std::string(table.text(id));
     row.log_ratio = *ratio;
-    row.metric = name;
+    row.metric = std::string(name);
     row.measured = figure;
     row.fitted = table.count(fitted) == 1;
   }
