@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <map>
+#include <tuple>
 
 #include "sim/error.h"
 #include "sim/noise.h"
@@ -41,15 +43,29 @@ EngineTables::EngineTables(const Plan& planned, const Network& planned_network, 
     routes.push_back({network.route_latency[r].value(), contention.route_rate[r], contention.route_begin[r],
                       contention.route_begin[r + 1]});
   }
-  for (std::size_t p = 0; p < programs.size(); ++p) {
-    const Program& program = plan.programs.rows()[p];
-    std::vector<Moved>& rows_of = moved.emplace_back();
-    rows_of.reserve(program.size());
-    for (const CompiledOp& op : programs[p].ops)
-      rows_of.push_back({program.work[op.op], program.rate_cap[op.op], program.pattern[op.op]});
-  }
+  list_moved();
   if (!options.record.empty()) record.assign(plan.instances.size(), kNotRecorded);
   for (std::uint32_t r = 0; r < options.record.size(); ++r) record[index(options.record[r])] = r;
+}
+
+void EngineTables::list_moved() {
+  using Kind = std::tuple<double, double, std::uint32_t, std::int64_t>;
+  std::map<Kind, std::uint32_t> kinds;
+  auto last = kinds.try_emplace(Kind{}, 0).first;
+  for (std::size_t p = 0; p < programs.size(); ++p) {
+    const Program& program = plan.programs.rows()[p];
+    std::vector<Moved>& rows = moved.emplace_back();
+    rows.reserve(program.size());
+    for (const CompiledOp& op : programs[p].ops) {
+      Moved& row = rows.emplace_back();
+      if (op.slot == kNoSlot) continue;
+      row = {program.work[op.op], program.rate_cap[op.op], program.pattern[op.op], 0};
+      const Kind kind{row.work, row.cap, row.pattern, op.duration};
+      if (kind != last->first)  // mostly what the transfer ahead moves
+        last = kinds.try_emplace(kind, static_cast<std::uint32_t>(kinds.size())).first;
+      row.kind = last->second;
+    }
+  }
 }
 
 EnginePart::EnginePart(const EngineTables& tables, std::uint32_t number, FairSharing& sharing,
@@ -84,6 +100,8 @@ void EnginePart::list_ranks() {
     rank.signals = signals;
     rank.instance = i & kMostInstances;
     rank.scaled = instance.slowdown != 1.0 || plan_.noise.sigma > 0 || plan_.loads.any() ? 1 : 0;
+    rank.noise = noise_stream(plan_.noise.seed, instance.noise_key);
+    rank.slowdown = instance.slowdown;
     if (!tables_.record.empty()) rank.record = tables_.record[i];
     SIM_CHECK(programs_[rank.program].signals < kNone - signals, "{} instances", plan_.instances.size());
     signals += programs_[rank.program].signals;
@@ -184,7 +202,7 @@ void EnginePart::note(Rank& rank, Cursor& cursor, const CompiledOp& op, std::int
   const Cursor* cursors = cursors_of(number);
   for (std::uint32_t left = rank.waiting; left != 0; left &= left - 1) {
     const auto s = static_cast<std::uint32_t>(std::countr_zero(left));
-    if (cursors[s].blocked_on == op.signal) wake(number, s);
+    if (cursors[s].blocked_on == op.op) wake(number, s);
   }
 }
 
@@ -229,27 +247,27 @@ inline void EnginePart::expect_finish(const Member& member, std::uint32_t occurr
   if (op.signal != kNoSignal) __builtin_prefetch(&signals_[rank.signals + op.signal], 1);
 }
 
-/// What it waits for.
-[[gnu::always_inline]] inline void EnginePart::expect_op(const Rank& rank, const CompiledOp& op) const {
+/// What the heads of its runnable streams wait for, and where their finishes are kept.
+[[gnu::always_inline]] inline void EnginePart::expect_heads(std::size_t number) const {
+  const Rank& rank = ranks_[number];
   const CompiledProgram& program = programs_[rank.program];
   const Signal* signals = signals_.data() + rank.signals;
-  for (std::uint32_t w = op.waits_begin; w < op.waits_end; ++w) __builtin_prefetch(signals + program.waits[w].signal);
-  if (op.segment.signal != kNoSignal) __builtin_prefetch(signals + op.segment.signal);
+  for (std::uint32_t left = rank.runnable; left != 0; left &= left - 1) {
+    const std::uint32_t next = cursors_of(number)[std::countr_zero(left)].next;
+    if (next >= program.ops.size()) continue;
+    const CompiledOp& op = program.ops[next];
+    for (std::uint32_t w = op.waits_begin; w < op.waits_end; ++w) __builtin_prefetch(signals + program.waits[w].signal);
+    if (op.signal != kNoSignal) __builtin_prefetch(signals + op.signal, 1);
+  }
 }
 
 void EnginePart::run_ready() {
-  constexpr std::size_t kAhead = 4;
+  constexpr std::size_t kAhead = 4, kMany = 16;
+  const bool many = ready_.size() >= kMany;  // few fit the nearest caches
   while (!ready_.empty()) {
     const std::uint32_t rank = ready_.back();
     ready_.pop_back();
-    if (ready_.size() >= kAhead) {
-      const std::uint32_t number = ready_[ready_.size() - kAhead];
-      const Rank& later = ranks_[number];
-      const auto stream = static_cast<std::uint32_t>(std::countr_zero(later.runnable));
-      const CompiledProgram& program = programs_[later.program];
-      const std::uint32_t next = cursors_of(number)[stream].next;
-      if (next < program.ops.size()) expect_op(later, program.ops[next]);
-    }
+    if (many && ready_.size() >= kAhead) expect_heads(ready_[ready_.size() - kAhead]);
     while (ranks_[rank].runnable != 0) {
       const auto stream = static_cast<std::uint32_t>(std::countr_zero(ranks_[rank].runnable));
       run_stream(rank, stream);
@@ -305,7 +323,7 @@ void EnginePart::run_ready() {
   Group& group = groups_[communicator];
   const std::uint32_t meeting = meeting_of(group.pending, communicator, op.occurrence, rank.program, row);
   Meeting& m = meetings_.rows[meeting];
-  if (m.program != rank.program || m.row != row) check_agreement(m, rank.program, op.op);
+  if (m.program != rank.program || m.row != row) check_agreement(m, rank.program, row);
   m.start = std::max(m.start, arrival);
   if (group.island == Islands::kJoint) [[unlikely]]
     bound_island(number, meeting, arrival);
@@ -321,10 +339,11 @@ inline std::int64_t EnginePart::compute(const Rank& rank, const CompiledOp& op, 
   std::int64_t bound = op.host_bound;
   if (rank.scaled) {
     const Program& whole = plan_.programs.rows()[rank.program];
-    const Instance& instance = plan_.instances[InstanceId{rank.instance}];
-    double factor = instance.slowdown * noise_factor(plan_.noise, instance.noise_key, op.op);
-    if (const double share = whole.loaded[op.op]; share > 0)
+    double factor = rank.slowdown * noise_factor_of(plan_.noise, rank.noise, op.op);
+    if (const double share = whole.loaded[op.op]; share > 0) {
+      const Instance& instance = plan_.instances[InstanceId{rank.instance}];
       factor *= 1 + share * (load_factor(plan_.loads, instance.load_group, instance.load_place, op.op) - 1);
+    }
     const std::int64_t issue = whole.issue[op.op];
     const ScaledCompute scaled = scale_compute(duration, bound, issue, factor);
     duration = scaled.duration;
@@ -339,8 +358,8 @@ void EnginePart::run_stream(std::uint32_t number, std::uint32_t stream) {
   Cursor& cursor = cursors_of(number)[stream];
   rank.waiting &= ~(std::uint32_t{1} << stream);
   if (cursor.blocked_on == kOnTransfer) return;
-  const auto wait_for = [&](std::uint32_t signal) {
-    cursor.blocked_on = signal;
+  const auto wait_for = [&](const Wait& wait) {
+    cursor.blocked_on = wait.op;
     rank.waiting |= std::uint32_t{1} << stream;
   };
   const CompiledProgram& program = programs_[rank.program];
@@ -357,13 +376,13 @@ void EnginePart::run_stream(std::uint32_t number, std::uint32_t stream) {
     for (std::uint32_t w = op.waits_begin; w < op.waits_end; ++w) {
       const Wait wait = program.waits[w];
       const Signal* signal = signal_of(wait);
-      if (signal == nullptr) return wait_for(wait.signal);
+      if (signal == nullptr) return wait_for(wait);
       ready = std::max(ready, signal->at);
     }
     std::int64_t host = op.host_start;
     if (op.segment.signal != kNoSignal) {
       const Signal* signal = signal_of(op.segment);
-      if (signal == nullptr) return wait_for(op.segment.signal);
+      if (signal == nullptr) return wait_for(op.segment);
       host += signal->at;
     }
     if (op.kind >= OpKind::stretch) [[unlikely]] {
@@ -405,7 +424,10 @@ void EnginePart::finish_stretch(std::uint32_t number, const StretchEnd& end) {
   finish(begin.compute_stream, begin.compute, end.compute);
 }
 
-void EnginePart::check_agreement(const Meeting& meeting, std::uint32_t program, std::uint32_t op) const {
+inline void EnginePart::check_agreement(const Meeting& meeting, std::uint32_t program, std::uint32_t row) const {
+  if (tables_.moved[meeting.program][meeting.row].kind == tables_.moved[program][row].kind) [[likely]]
+    return;
+  const std::uint32_t op = programs_[program].ops[row].op;
   const Program& first = plan_.programs.rows()[meeting.program];
   const std::uint32_t a = programs_[meeting.program].ops[meeting.row].op;
   const Program& other = plan_.programs.rows()[program];
@@ -435,8 +457,7 @@ void EnginePart::arrive_jointly(const Arrival& arrival) {
   const std::uint32_t meeting =
       meeting_of(pending, arrival.communicator, arrival.occurrence, arrival.program, arrival.row);
   Meeting& m = meetings_.rows[meeting];
-  if (m.program != arrival.program || m.row != arrival.row)
-    check_agreement(m, arrival.program, programs_[arrival.program].ops[arrival.row].op);
+  if (m.program != arrival.program || m.row != arrival.row) check_agreement(m, arrival.program, arrival.row);
   m.start = std::max(m.start, arrival.start);
   if (++m.arrived < tables_.partition.joints[joint].parts) return;
   take_from(pending, meeting);

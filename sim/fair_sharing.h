@@ -135,11 +135,10 @@ class FairSharing {
 
   /// What a part has done to a link of another.
   struct Change {
-    std::uint32_t flow = 0, generation = 0;
+    Load load = 0;  // at the rate that the transfer has alone
+    LinkEntry entry;
     std::uint32_t link = 0;
     bool added = false;
-    double weight = 0;
-    Load load = 0;  // at the rate that the transfer has alone
   };
   /// Links of a route mostly have one weight, so that what they carry is worked out once.
   struct LoadOf {
@@ -157,8 +156,8 @@ class FairSharing {
     std::vector<std::uint32_t> crowded;        // links of its own whose lists want reading
   };
 
-  void put_on(std::uint32_t part, const Change& change);
-  void take_off(std::uint32_t part, const Change& change);
+  void put_on(std::uint32_t part, std::uint32_t number, const LinkEntry& entry, Load load);
+  void take_off(std::uint32_t part, std::uint32_t number, Load load);
   void make_place(std::uint32_t part, std::uint32_t link);
   /// A transfer that came and went within the instant is nobody's concern any more.
   bool forget(std::uint32_t flow) {

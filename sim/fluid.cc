@@ -160,7 +160,12 @@ std::span<const std::uint32_t> Transfers::take() {
   finished_.clear();
   for (std::size_t e = 0; e < events.size(); ++e) {
     if (e + kFarthest < events.size()) __builtin_prefetch(&transfers_[events[e + kFarthest].subject]);
-    if (e + kFar < events.size()) __builtin_prefetch(transfers_[events[e + kFar].subject].links.data());
+    if (e + kFar < events.size()) {
+      constexpr std::size_t kLine = 64 / sizeof(WeightedLink);
+      const std::span<const WeightedLink> links = transfers_[events[e + kFar].subject].links;
+      __builtin_prefetch(links.data());
+      if (links.size() > kLine) __builtin_prefetch(links.data() + kLine);
+    }
     if (e + kNext < events.size()) sharing_.expect_lists(transfers_[events[e + kNext].subject].links);
     if (e + kNear < events.size()) {
       const std::uint32_t later = events[e + kNear].subject;
