@@ -210,8 +210,9 @@ void EnginePart::note(Rank& rank, Cursor& cursor, const CompiledOp& op, std::int
 /// transfers finish at an instant, which is the rule where replicas do the same, the rows of those to come are fetched
 /// ahead, in steps, each of which reads what the one before has fetched.
 void EnginePart::expect_meetings(std::span<const std::uint32_t> meetings, std::size_t at) const {
-  constexpr std::size_t kStep = 3;
+  constexpr std::size_t kStep = 3, kMany = 16;
   constexpr std::uint32_t kMost = 4;  // members
+  if (meetings.size() < kMany) return;
   const auto meeting_in = [&](std::size_t steps) -> const Meeting* {
     return at + steps * kStep < meetings.size() ? &meetings_.rows[meetings[at + steps * kStep]] : nullptr;
   };
@@ -262,7 +263,7 @@ inline void EnginePart::expect_finish(const Member& member, std::uint32_t occurr
 }
 
 void EnginePart::run_ready() {
-  constexpr std::size_t kAhead = 4, kMany = 16;
+  constexpr std::size_t kAhead = 4, kMany = 64;
   const bool many = ready_.size() >= kMany;  // few fit the nearest caches
   while (!ready_.empty()) {
     const std::uint32_t rank = ready_.back();

@@ -94,6 +94,7 @@ bool SharingSolver::include(std::uint32_t number) {
     }
   }
   link.stamp = stamp_;
+  __builtin_prefetch(&filling, 1);
   solve_.component_links.push_back(number);
   tables_.drop_removed(link);
   if (!link.dirty) return true;
