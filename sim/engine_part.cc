@@ -169,7 +169,7 @@ inline bool EnginePart::is_read(std::uint32_t rank, std::uint32_t turn) const {
   return true;
 }
 
-void EnginePart::put_by(std::uint32_t rank, const Signal& signal) {
+[[gnu::noinline]] void EnginePart::put_by(std::uint32_t rank, const Signal& signal) {
   std::vector<Signal>& signals = put_by_[rank];
   if (signals.size() == signals.capacity())
     std::erase_if(signals, [&](const Signal& s) { return is_read(rank, s.turn); });
@@ -185,7 +185,8 @@ const EnginePart::Signal* EnginePart::find_put_by(std::uint32_t rank, std::uint3
 }
 
 /// The head of `cursor` has finished.
-void EnginePart::note(Rank& rank, Cursor& cursor, const CompiledOp& op, std::int64_t finish) {
+[[gnu::always_inline]] inline void EnginePart::note(Rank& rank, Cursor& cursor, const CompiledOp& op,
+                                                    std::int64_t finish) {
   if (finish >= kLatest) [[unlikely]]
     refuse_time("a step");
   cursor.free = finish;
@@ -259,21 +260,6 @@ inline void EnginePart::expect_finish(const Member& member, std::uint32_t occurr
     const CompiledOp& op = program.ops[next];
     for (std::uint32_t w = op.waits_begin; w < op.waits_end; ++w) __builtin_prefetch(signals + program.waits[w].signal);
     if (op.signal != kNoSignal) __builtin_prefetch(signals + op.signal, 1);
-  }
-}
-
-void EnginePart::run_ready() {
-  constexpr std::size_t kAhead = 4, kMany = 64;
-  const bool many = ready_.size() >= kMany;  // few fit the nearest caches
-  while (!ready_.empty()) {
-    const std::uint32_t rank = ready_.back();
-    ready_.pop_back();
-    if (many && ready_.size() >= kAhead) expect_heads(ready_[ready_.size() - kAhead]);
-    while (ranks_[rank].runnable != 0) {
-      const auto stream = static_cast<std::uint32_t>(std::countr_zero(ranks_[rank].runnable));
-      run_stream(rank, stream);
-      ranks_[rank].runnable &= ~(std::uint32_t{1} << stream);
-    }
   }
 }
 
@@ -354,7 +340,7 @@ inline std::int64_t EnginePart::compute(const Rank& rank, const CompiledOp& op, 
 }
 
 /// Runs one stream ahead until its head waits for something that is not known yet.
-void EnginePart::run_stream(std::uint32_t number, std::uint32_t stream) {
+[[gnu::always_inline]] inline void EnginePart::run_stream(std::uint32_t number, std::uint32_t stream) {
   Rank& rank = ranks_[number];
   Cursor& cursor = cursors_of(number)[stream];
   rank.waiting &= ~(std::uint32_t{1} << stream);
@@ -404,7 +390,23 @@ void EnginePart::run_stream(std::uint32_t number, std::uint32_t stream) {
   }
 }
 
-void EnginePart::arrive_at_stretch(std::uint32_t number, const CompiledOp& op, std::int64_t ready, std::int64_t host) {
+void EnginePart::run_ready() {
+  constexpr std::size_t kAhead = 4, kMany = 64;
+  const bool many = ready_.size() >= kMany;  // few fit the nearest caches
+  while (!ready_.empty()) {
+    const std::uint32_t rank = ready_.back();
+    ready_.pop_back();
+    if (many && ready_.size() >= kAhead) expect_heads(ready_[ready_.size() - kAhead]);
+    while (ranks_[rank].runnable != 0) {
+      const auto stream = static_cast<std::uint32_t>(std::countr_zero(ranks_[rank].runnable));
+      run_stream(rank, stream);
+      ranks_[rank].runnable &= ~(std::uint32_t{1} << stream);
+    }
+  }
+}
+
+[[gnu::noinline]] void EnginePart::arrive_at_stretch(std::uint32_t number, const CompiledOp& op, std::int64_t ready,
+                                                     std::int64_t host) {
   const Program& program = plan_.programs.rows()[ranks_[number].program];
   const auto end =
       stretches_->arrive(number, {op.kind, op.stream, program.slot[op.op], program.pattern[op.op], ready, host});
