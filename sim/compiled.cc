@@ -142,16 +142,23 @@ void list_readers(CompiledProgram& compiled, std::uint32_t operations, std::uint
   for (CompiledOp& op : compiled.ops) {
     if (op.turn != kNoTurn) op.turn = turn[op.op] = turns++;
   }
-  compiled.readers.assign(std::size_t{turns} * streams, 0);
+  compiled.turn_begin.assign(1, 0);
   if (turns == 0) return;
+  std::vector<std::uint32_t> passed(std::size_t{turns} * streams, 0);
   for (std::uint32_t row = 0; row < compiled.ops.size(); ++row) {
     const CompiledOp& op = compiled.ops[row];
     const auto reads = [&](const Wait& wait) {
       if (wait.signal == kNoSignal || turn[wait.op] == kNoTurn) return;
-      compiled.readers[std::size_t{turn[wait.op]} * streams + op.stream] = row + 1;  // later ones come later
+      passed[std::size_t{turn[wait.op]} * streams + op.stream] = row + 1;  // later ones come later
     };
     for (std::uint32_t w = op.waits_begin; w < op.waits_end; ++w) reads(compiled.waits[w]);
     reads(op.segment);
+  }
+  for (std::uint32_t t = 0; t < turns; ++t) {
+    for (std::uint32_t s = 0; s < streams; ++s) {
+      if (const std::uint32_t row = passed[std::size_t{t} * streams + s]; row > 0) compiled.readers.push_back({s, row});
+    }
+    compiled.turn_begin.push_back(static_cast<std::uint32_t>(compiled.readers.size()));
   }
 }
 

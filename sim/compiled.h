@@ -41,7 +41,7 @@ struct CompiledOp {
   std::uint32_t waits_end = 0;
   std::uint32_t slot = kNoSlot;  // transfers only
   std::uint32_t occurrence = 0;  // this is the k-th transfer on its slot
-  std::uint32_t turn = kNoTurn;  // row of CompiledProgram::readers, where the row of its signal is taken in turn
+  std::uint32_t turn = kNoTurn;  // row of CompiledProgram::turn_begin, where the row of its signal is taken in turn
   std::uint8_t stream = 0;
   OpKind kind = OpKind::compute;
 };
@@ -52,9 +52,13 @@ struct CompiledProgram {
   std::vector<Wait> waits;
   std::vector<std::uint32_t> slot_begin;  // per slot, and the end, into slot_ops
   std::vector<std::uint32_t> slot_ops;    // the transfers of a slot in issue order, as rows of `ops`
-  /// Rows of one number per stream: a stream whose next operation is this row of `ops`, or a later one, has no more
-  /// that reads the signal.
-  std::vector<std::uint32_t> readers;
+  /// A stream whose next operation is this row of `ops`, or a later one, has no more that reads the signal.
+  struct Reader {
+    std::uint32_t stream = 0;
+    std::uint32_t passed = 0;
+  };
+  std::vector<Reader> readers;            // by turn
+  std::vector<std::uint32_t> turn_begin;  // rows of `readers`, and the end
   std::uint32_t signals = 0;
 };
 

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <map>
+#include <tuple>
 
 #include "sim/error.h"
 #include "sim/noise.h"
@@ -41,15 +43,29 @@ EngineTables::EngineTables(const Plan& planned, const Network& planned_network, 
     routes.push_back({network.route_latency[r].value(), contention.route_rate[r], contention.route_begin[r],
                       contention.route_begin[r + 1]});
   }
-  for (std::size_t p = 0; p < programs.size(); ++p) {
-    const Program& program = plan.programs.rows()[p];
-    std::vector<Moved>& rows_of = moved.emplace_back();
-    rows_of.reserve(program.size());
-    for (const CompiledOp& op : programs[p].ops)
-      rows_of.push_back({program.work[op.op], program.rate_cap[op.op], program.pattern[op.op]});
-  }
+  list_moved();
   if (!options.record.empty()) record.assign(plan.instances.size(), kNotRecorded);
   for (std::uint32_t r = 0; r < options.record.size(); ++r) record[index(options.record[r])] = r;
+}
+
+void EngineTables::list_moved() {
+  using Kind = std::tuple<double, double, std::uint32_t, std::int64_t>;
+  std::map<Kind, std::uint32_t> kinds;
+  auto last = kinds.try_emplace(Kind{}, 0).first;
+  for (std::size_t p = 0; p < programs.size(); ++p) {
+    const Program& program = plan.programs.rows()[p];
+    std::vector<Moved>& rows = moved.emplace_back();
+    rows.reserve(program.size());
+    for (const CompiledOp& op : programs[p].ops) {
+      Moved& row = rows.emplace_back();
+      if (op.slot == kNoSlot) continue;
+      row = {program.work[op.op], program.rate_cap[op.op], program.pattern[op.op], 0};
+      const Kind kind{row.work, row.cap, row.pattern, op.duration};
+      if (kind != last->first)  // mostly what the transfer ahead moves
+        last = kinds.try_emplace(kind, static_cast<std::uint32_t>(kinds.size())).first;
+      row.kind = last->second;
+    }
+  }
 }
 
 EnginePart::EnginePart(const EngineTables& tables, std::uint32_t number, FairSharing& sharing,
@@ -84,6 +100,8 @@ void EnginePart::list_ranks() {
     rank.signals = signals;
     rank.instance = i & kMostInstances;
     rank.scaled = instance.slowdown != 1.0 || plan_.noise.sigma > 0 || plan_.loads.any() ? 1 : 0;
+    rank.noise = noise_stream(plan_.noise.seed, instance.noise_key);
+    rank.slowdown = instance.slowdown;
     if (!tables_.record.empty()) rank.record = tables_.record[i];
     SIM_CHECK(programs_[rank.program].signals < kNone - signals, "{} instances", plan_.instances.size());
     signals += programs_[rank.program].signals;
@@ -143,14 +161,15 @@ void EnginePart::record(const Rank& rank, std::uint32_t op, std::int64_t ready, 
 
 /// Whether all have passed who read what is kept in turn.
 inline bool EnginePart::is_read(std::uint32_t rank, std::uint32_t turn) const {
-  const std::uint32_t* readers = programs_[ranks_[rank].program].readers.data() + std::size_t{turn} * plan_.streams;
+  const CompiledProgram& program = programs_[ranks_[rank].program];
   const Cursor* cursors = cursors_of(rank);
-  bool read = true;
-  for (std::uint32_t s = 0; s < plan_.streams; ++s) read = read && cursors[s].next >= readers[s];
-  return read;
+  for (std::uint32_t r = program.turn_begin[turn]; r < program.turn_begin[turn + 1]; ++r) {
+    if (cursors[program.readers[r].stream].next < program.readers[r].passed) return false;
+  }
+  return true;
 }
 
-void EnginePart::put_by(std::uint32_t rank, const Signal& signal) {
+[[gnu::noinline]] void EnginePart::put_by(std::uint32_t rank, const Signal& signal) {
   std::vector<Signal>& signals = put_by_[rank];
   if (signals.size() == signals.capacity())
     std::erase_if(signals, [&](const Signal& s) { return is_read(rank, s.turn); });
@@ -166,7 +185,8 @@ const EnginePart::Signal* EnginePart::find_put_by(std::uint32_t rank, std::uint3
 }
 
 /// The head of `cursor` has finished.
-void EnginePart::note(Rank& rank, Cursor& cursor, const CompiledOp& op, std::int64_t finish) {
+[[gnu::always_inline]] inline void EnginePart::note(Rank& rank, Cursor& cursor, const CompiledOp& op,
+                                                    std::int64_t finish) {
   if (finish >= kLatest) [[unlikely]]
     refuse_time("a step");
   cursor.free = finish;
@@ -183,25 +203,35 @@ void EnginePart::note(Rank& rank, Cursor& cursor, const CompiledOp& op, std::int
   const Cursor* cursors = cursors_of(number);
   for (std::uint32_t left = rank.waiting; left != 0; left &= left - 1) {
     const auto s = static_cast<std::uint32_t>(std::countr_zero(left));
-    if (cursors[s].blocked_on == op.signal) wake(number, s);
+    if (cursors[s].blocked_on == op.op) wake(number, s);
   }
 }
 
 /// Ranks by the thousand do not fit the nearest caches, and most of a run is waiting for their rows. Where many
 /// transfers finish at an instant, which is the rule where replicas do the same, the rows of those to come are fetched
-/// ahead, in two steps: first what says where the rows of their members lie.
-void EnginePart::expect_meeting(std::span<const std::uint32_t> meetings, std::size_t at) const {
-  constexpr std::size_t kNear = 4, kFar = 8;
-  constexpr std::uint32_t kMost = 4;
-  if (at + kFar < meetings.size()) {
-    const std::uint32_t communicator = meetings_.rows[meetings[at + kFar]].communicator;
-    __builtin_prefetch(&groups_[communicator]);
+/// ahead, in steps, each of which reads what the one before has fetched.
+void EnginePart::expect_meetings(std::span<const std::uint32_t> meetings, std::size_t at) const {
+  constexpr std::size_t kStep = 3, kMany = 16;
+  constexpr std::uint32_t kMost = 4;  // members
+  if (meetings.size() < kMany) return;
+  const auto meeting_in = [&](std::size_t steps) -> const Meeting* {
+    return at + steps * kStep < meetings.size() ? &meetings_.rows[meetings[at + steps * kStep]] : nullptr;
+  };
+  if (const Meeting* m = meeting_in(5)) __builtin_prefetch(m);
+  if (const Meeting* m = meeting_in(4)) __builtin_prefetch(&groups_[m->communicator]);
+  if (const Meeting* m = meeting_in(3)) __builtin_prefetch(&members_[groups_[m->communicator].members_begin]);
+  for (const std::size_t steps : {std::size_t{2}, std::size_t{1}}) {
+    const Meeting* m = meeting_in(steps);
+    if (m == nullptr) continue;
+    const std::uint32_t begin = groups_[m->communicator].members_begin;
+    const std::uint32_t end = std::min(groups_[m->communicator + 1].members_begin, begin + kMost);
+    for (std::uint32_t at_member = begin; at_member < end; ++at_member) {
+      if (steps == 2)
+        expect_rank(members_[at_member].rank);
+      else
+        expect_finish(members_[at_member], m->occurrence);
+    }
   }
-  if (at + kNear >= meetings.size()) return;
-  const std::uint32_t communicator = meetings_.rows[meetings[at + kNear]].communicator;
-  const std::uint32_t begin = groups_[communicator].members_begin;
-  const std::uint32_t end = std::min(groups_[communicator + 1].members_begin, begin + kMost);
-  for (std::uint32_t m = begin; m < end; ++m) expect_rank(members_[m].rank);
 }
 
 void EnginePart::expect_rank(std::size_t number) const {
@@ -210,25 +240,26 @@ void EnginePart::expect_rank(std::size_t number) const {
   for (std::size_t at = 0; at < sizeof(Cursor) * plan_.streams; at += 64) __builtin_prefetch(cursors + at);
 }
 
-void EnginePart::run_ready() {
-  constexpr std::size_t kAhead = 4;
-  while (!ready_.empty()) {
-    const std::uint32_t rank = ready_.back();
-    ready_.pop_back();
-    if (ready_.size() >= kAhead) {
-      const std::uint32_t number = ready_[ready_.size() - kAhead];
-      const Rank& later = ranks_[number];
-      const auto stream = static_cast<std::uint32_t>(std::countr_zero(later.runnable));
-      const CompiledProgram& program = programs_[later.program];
-      const std::uint32_t next = cursors_of(number)[stream].next;
-      if (next < program.ops.size() && program.ops[next].waits_begin < program.ops[next].waits_end)
-        __builtin_prefetch(&signals_[later.signals + program.waits[program.ops[next].waits_begin].signal]);
-    }
-    while (ranks_[rank].runnable != 0) {
-      const auto stream = static_cast<std::uint32_t>(std::countr_zero(ranks_[rank].runnable));
-      run_stream(rank, stream);
-      ranks_[rank].runnable &= ~(std::uint32_t{1} << stream);
-    }
+/// Where the finish is kept, and what the next operation waits for.
+inline void EnginePart::expect_finish(const Member& member, std::uint32_t occurrence) const {
+  const Rank& rank = ranks_[member.rank];
+  const CompiledProgram& program = programs_[rank.program];
+  const std::uint32_t row = program.slot_ops[program.slot_begin[member.slot] + occurrence];
+  const CompiledOp& op = program.ops[row];
+  if (op.signal != kNoSignal) __builtin_prefetch(&signals_[rank.signals + op.signal], 1);
+}
+
+/// What the heads of its runnable streams wait for, and where their finishes are kept.
+[[gnu::always_inline]] inline void EnginePart::expect_heads(std::size_t number) const {
+  const Rank& rank = ranks_[number];
+  const CompiledProgram& program = programs_[rank.program];
+  const Signal* signals = signals_.data() + rank.signals;
+  for (std::uint32_t left = rank.runnable; left != 0; left &= left - 1) {
+    const std::uint32_t next = cursors_of(number)[std::countr_zero(left)].next;
+    if (next >= program.ops.size()) continue;
+    const CompiledOp& op = program.ops[next];
+    for (std::uint32_t w = op.waits_begin; w < op.waits_end; ++w) __builtin_prefetch(signals + program.waits[w].signal);
+    if (op.signal != kNoSignal) __builtin_prefetch(signals + op.signal, 1);
   }
 }
 
@@ -279,7 +310,7 @@ void EnginePart::run_ready() {
   Group& group = groups_[communicator];
   const std::uint32_t meeting = meeting_of(group.pending, communicator, op.occurrence, rank.program, row);
   Meeting& m = meetings_.rows[meeting];
-  if (m.program != rank.program || m.row != row) check_agreement(m, rank.program, op.op);
+  if (m.program != rank.program || m.row != row) check_agreement(m, rank.program, row);
   m.start = std::max(m.start, arrival);
   if (group.island == Islands::kJoint) [[unlikely]]
     bound_island(number, meeting, arrival);
@@ -295,10 +326,11 @@ inline std::int64_t EnginePart::compute(const Rank& rank, const CompiledOp& op, 
   std::int64_t bound = op.host_bound;
   if (rank.scaled) {
     const Program& whole = plan_.programs.rows()[rank.program];
-    const Instance& instance = plan_.instances[InstanceId{rank.instance}];
-    double factor = instance.slowdown * noise_factor(plan_.noise, instance.noise_key, op.op);
-    if (const double share = whole.loaded[op.op]; share > 0)
+    double factor = rank.slowdown * noise_factor_of(plan_.noise, rank.noise, op.op);
+    if (const double share = whole.loaded[op.op]; share > 0) {
+      const Instance& instance = plan_.instances[InstanceId{rank.instance}];
       factor *= 1 + share * (load_factor(plan_.loads, instance.load_group, instance.load_place, op.op) - 1);
+    }
     const std::int64_t issue = whole.issue[op.op];
     const ScaledCompute scaled = scale_compute(duration, bound, issue, factor);
     duration = scaled.duration;
@@ -308,13 +340,13 @@ inline std::int64_t EnginePart::compute(const Rank& rank, const CompiledOp& op, 
 }
 
 /// Runs one stream ahead until its head waits for something that is not known yet.
-void EnginePart::run_stream(std::uint32_t number, std::uint32_t stream) {
+[[gnu::always_inline]] inline void EnginePart::run_stream(std::uint32_t number, std::uint32_t stream) {
   Rank& rank = ranks_[number];
   Cursor& cursor = cursors_of(number)[stream];
   rank.waiting &= ~(std::uint32_t{1} << stream);
   if (cursor.blocked_on == kOnTransfer) return;
-  const auto wait_for = [&](std::uint32_t signal) {
-    cursor.blocked_on = signal;
+  const auto wait_for = [&](const Wait& wait) {
+    cursor.blocked_on = wait.op;
     rank.waiting |= std::uint32_t{1} << stream;
   };
   const CompiledProgram& program = programs_[rank.program];
@@ -331,13 +363,13 @@ void EnginePart::run_stream(std::uint32_t number, std::uint32_t stream) {
     for (std::uint32_t w = op.waits_begin; w < op.waits_end; ++w) {
       const Wait wait = program.waits[w];
       const Signal* signal = signal_of(wait);
-      if (signal == nullptr) return wait_for(wait.signal);
+      if (signal == nullptr) return wait_for(wait);
       ready = std::max(ready, signal->at);
     }
     std::int64_t host = op.host_start;
     if (op.segment.signal != kNoSignal) {
       const Signal* signal = signal_of(op.segment);
-      if (signal == nullptr) return wait_for(op.segment.signal);
+      if (signal == nullptr) return wait_for(op.segment);
       host += signal->at;
     }
     if (op.kind >= OpKind::stretch) [[unlikely]] {
@@ -358,7 +390,23 @@ void EnginePart::run_stream(std::uint32_t number, std::uint32_t stream) {
   }
 }
 
-void EnginePart::arrive_at_stretch(std::uint32_t number, const CompiledOp& op, std::int64_t ready, std::int64_t host) {
+void EnginePart::run_ready() {
+  constexpr std::size_t kAhead = 4, kMany = 64;
+  const bool many = ready_.size() >= kMany;  // few fit the nearest caches
+  while (!ready_.empty()) {
+    const std::uint32_t rank = ready_.back();
+    ready_.pop_back();
+    if (many && ready_.size() >= kAhead) expect_heads(ready_[ready_.size() - kAhead]);
+    while (ranks_[rank].runnable != 0) {
+      const auto stream = static_cast<std::uint32_t>(std::countr_zero(ranks_[rank].runnable));
+      run_stream(rank, stream);
+      ranks_[rank].runnable &= ~(std::uint32_t{1} << stream);
+    }
+  }
+}
+
+[[gnu::noinline]] void EnginePart::arrive_at_stretch(std::uint32_t number, const CompiledOp& op, std::int64_t ready,
+                                                     std::int64_t host) {
   const Program& program = plan_.programs.rows()[ranks_[number].program];
   const auto end =
       stretches_->arrive(number, {op.kind, op.stream, program.slot[op.op], program.pattern[op.op], ready, host});
@@ -379,7 +427,10 @@ void EnginePart::finish_stretch(std::uint32_t number, const StretchEnd& end) {
   finish(begin.compute_stream, begin.compute, end.compute);
 }
 
-void EnginePart::check_agreement(const Meeting& meeting, std::uint32_t program, std::uint32_t op) const {
+inline void EnginePart::check_agreement(const Meeting& meeting, std::uint32_t program, std::uint32_t row) const {
+  if (tables_.moved[meeting.program][meeting.row].kind == tables_.moved[program][row].kind) [[likely]]
+    return;
+  const std::uint32_t op = programs_[program].ops[row].op;
   const Program& first = plan_.programs.rows()[meeting.program];
   const std::uint32_t a = programs_[meeting.program].ops[meeting.row].op;
   const Program& other = plan_.programs.rows()[program];
@@ -409,8 +460,7 @@ void EnginePart::arrive_jointly(const Arrival& arrival) {
   const std::uint32_t meeting =
       meeting_of(pending, arrival.communicator, arrival.occurrence, arrival.program, arrival.row);
   Meeting& m = meetings_.rows[meeting];
-  if (m.program != arrival.program || m.row != arrival.row)
-    check_agreement(m, arrival.program, programs_[arrival.program].ops[arrival.row].op);
+  if (m.program != arrival.program || m.row != arrival.row) check_agreement(m, arrival.program, arrival.row);
   m.start = std::max(m.start, arrival.start);
   if (++m.arrived < tables_.partition.joints[joint].parts) return;
   take_from(pending, meeting);
@@ -484,7 +534,7 @@ void EnginePart::take(std::int64_t now) {
   if (next() != now) return;
   const std::span<const std::uint32_t> meetings = transfers_.take();
   for (std::size_t i = 0; i < meetings.size(); ++i) {
-    expect_meeting(meetings, i);
+    expect_meetings(meetings, i);
     if (!stretches_->is_stretch(meetings[i])) {
       if (groups_[meetings_.rows[meetings[i]].communicator].island == Islands::kJoint) --ahead_.under_way;
       finish_meeting(meetings[i], now);

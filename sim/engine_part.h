@@ -50,6 +50,7 @@ struct Moved {
   double work = 0;  // bytes
   double cap = 0;   // bytes/s; 0: none
   std::uint32_t pattern = 0;
+  std::uint32_t kind = 0;  // the same number for two that move the same, with the same latency
 };
 
 inline constexpr std::uint32_t kNotRecorded = 0xffffffff;
@@ -67,6 +68,9 @@ struct EngineTables {
   std::vector<std::vector<Moved>> moved;  // by program
   LargeTable<EngineRoute> routes;
   std::vector<std::uint32_t> record;  // by instance: its row of Result::records; empty where none is recorded
+
+ private:
+  void list_moved();
 };
 
 class EnginePart {
@@ -116,7 +120,7 @@ class EnginePart {
     std::uint32_t turn = kNoTurn;  // as CompiledOp
   };
 
-  struct Rank {
+  struct alignas(64) Rank {
     std::uint32_t program = 0;
     std::uint32_t slots = 0;     // first row of its slots
     std::uint32_t runnable = 0;  // bit per stream
@@ -127,12 +131,14 @@ class EnginePart {
     std::uint32_t record = kNotRecorded;
     std::uint32_t instance : 31 = 0;
     std::uint32_t scaled : 1 = 0;  // slowdown, noise or loads apply
+    std::uint64_t noise = 0;       // noise_stream() of the instance
+    double slowdown = 1;
   };
 
   struct Cursor {
     std::int64_t free = 0;  // the stream's last operation has finished
     std::uint32_t next = 0;
-    std::uint32_t blocked_on = kRunnable;  // a signal, or one of the above
+    std::uint32_t blocked_on = kRunnable;  // an operation that has not finished yet, or one of the above
   };
 
   struct Member {
@@ -202,8 +208,10 @@ class EnginePart {
   std::uint32_t joint_of(std::uint32_t communicator) const {
     return tables_.partition.joint_of.empty() ? kNotJoint : tables_.partition.joint_of[communicator];
   }
-  void expect_meeting(std::span<const std::uint32_t> meetings, std::size_t at) const;
+  void expect_meetings(std::span<const std::uint32_t> meetings, std::size_t at) const;
   void expect_rank(std::size_t number) const;
+  void expect_finish(const Member& member, std::uint32_t occurrence) const;
+  void expect_heads(std::size_t number) const;
   Cursor* cursors_of(std::size_t rank) { return cursors_.data() + rank * plan_.streams; }
   const Cursor* cursors_of(std::size_t rank) const { return cursors_.data() + rank * plan_.streams; }
   void run_ready();
@@ -219,7 +227,7 @@ class EnginePart {
   std::uint32_t meeting_of(std::uint32_t& pending, std::uint32_t communicator, std::uint32_t occurrence,
                            std::uint32_t program, std::uint32_t row);
   void take_from(std::uint32_t& pending, std::uint32_t meeting);
-  void check_agreement(const Meeting& meeting, std::uint32_t program, std::uint32_t op) const;
+  void check_agreement(const Meeting& meeting, std::uint32_t program, std::uint32_t row) const;
   void arrive_at_stretch(std::uint32_t rank, const CompiledOp& op, std::int64_t ready, std::int64_t host);
   void finish_stretch(std::uint32_t rank, const StretchEnd& end);
   void complete(std::uint32_t meeting);

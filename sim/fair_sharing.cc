@@ -23,13 +23,13 @@ FairSharing::FairSharing(const Table<LinkId, double>& capacity, std::uint32_t pa
   tables_.pools.resize(parts);
   for (std::size_t l = 0; l < capacity.size(); ++l) {
     SharedLink& link = tables_.links[l];
-    link.capacity = capacity.rows()[l];
+    const double rate = tables_.fillings[l].capacity = capacity.rows()[l];
     link.level = kInfinity;
-    link.limit = slack_limit(link.capacity);
+    link.limit = slack_limit(rate);
     if (parts == 1 || owners.empty()) continue;
     link.owner = owners[l].part;
     link.shared = owners[l].shared;
-    tables_.fixed.push_back({link.capacity, link.owner});
+    tables_.fixed.push_back({rate, link.owner});
   }
   solvers_.reserve(parts);
   for (std::uint32_t part = 0; part < parts; ++part) {
@@ -62,41 +62,47 @@ void FairSharing::make_place(std::uint32_t part, std::uint32_t number) {
   left_[part].crowded.push_back(number);
 }
 
-[[gnu::always_inline]] inline void FairSharing::put_on(std::uint32_t part, const Change& change) {
-  SharedLink& link = tables_.links[change.link];
+[[gnu::always_inline]] inline void FairSharing::put_on(std::uint32_t part, std::uint32_t number, const LinkEntry& entry,
+                                                       Load load) {
+  SharedLink& link = tables_.links[number];
   if (link.active++ == 0) link.size = 0;
-  if (tables_.pools[part].full(link)) make_place(part, change.link);
-  tables_.pools[part].append(link, {change.flow, change.generation, change.weight});
-  link.demand += load(change.weight, change.alone);
-  if (link.tight()) solvers_[part].mark(change.link);
+  if (tables_.pools[part].full(link)) make_place(part, number);
+  tables_.pools[part].append(link, entry);
+  link.demand += load;
+  if (link.tight()) solvers_[part].mark(number);
 }
 
-[[gnu::always_inline]] inline void FairSharing::take_off(std::uint32_t part, const Change& change) {
-  SharedLink& link = tables_.links[change.link];
+[[gnu::always_inline]] inline void FairSharing::take_off(std::uint32_t part, std::uint32_t number, Load load) {
+  SharedLink& link = tables_.links[number];
   --link.active;
   if (link.active == 0) link.level = kInfinity;
-  if (link.active > 0 && link.tight()) solvers_[part].mark(change.link);
-  link.demand -= load(change.weight, change.alone);
+  if (link.active > 0 && link.tight()) solvers_[part].mark(number);
+  link.demand -= load;
 }
 
-void FairSharing::add(std::uint32_t part, std::uint32_t flow, std::span<const WeightedLink> links, double cap) {
+double FairSharing::rate_alone(std::span<const WeightedLink> links, double cap) const {
+  double alone = cap > 0 ? cap : kInfinity;
+  for (const WeightedLink& l : links) alone = std::min(alone, capacity_of(l.link) / l.weight);
+  return alone;
+}
+
+void FairSharing::add(std::uint32_t part, std::uint32_t flow, std::span<const WeightedLink> links, double alone) {
   SIM_CHECK(flow < tables_.flows.size() && !links.empty(), "transfer {} with {} links", flow, links.size());
   SharingFlow& f = tables_.flows[flow];
   SIM_CHECK(!f.active, "transfer {} is already active", flow);
-  double alone = cap > 0 ? cap : kInfinity;
-  for (const WeightedLink& l : links) alone = std::min(alone, capacity_of(l.link) / l.weight);
   f.links = links;
   f.active = true;
   f.fresh = true;
   f.holder = 0xffffffff;
   f.rate = f.alone = round_rate(alone);
+  LoadOf load_of{f.alone};
   for (const WeightedLink& l : links) {
-    const Change change{flow, f.generation, index(l.link), true, l.weight, f.alone};
+    const LinkEntry entry{flow, f.generation, l.weight};
     const std::uint32_t owner = owner_of(l.link);
     if (owner == part) {
-      put_on(part, change);
+      put_on(part, index(l.link), entry, load_of(l.weight));
     } else {
-      left_[part].changes[owner].push_back(change);
+      left_[part].changes[owner].push_back({load_of(l.weight), entry, index(l.link), true});
     }
   }
   solvers_[part].report(flow);
@@ -106,13 +112,13 @@ void FairSharing::remove(std::uint32_t part, std::uint32_t flow) {
   SharingFlow& f = tables_.flows[flow];
   SIM_CHECK(f.active, "transfer {} is not active", flow);
   f.active = false;
+  LoadOf load_of{f.alone};
   for (const WeightedLink& l : f.links) {
-    const Change change{flow, f.generation, index(l.link), false, l.weight, f.alone};
     const std::uint32_t owner = owner_of(l.link);
     if (owner == part) {
-      take_off(part, change);
+      take_off(part, index(l.link), load_of(l.weight));
     } else {
-      left_[part].changes[owner].push_back(change);
+      left_[part].changes[owner].push_back({load_of(l.weight), {}, index(l.link), false});
     }
   }
   ++f.generation;
@@ -129,9 +135,9 @@ void FairSharing::settle(std::uint32_t part) {
   for (Left& from : left_) {
     for (const Change& change : from.changes[part]) {
       if (change.added)
-        put_on(part, change);
+        put_on(part, change.link, change.entry, change.load);
       else
-        take_off(part, change);
+        take_off(part, change.link, change.load);
     }
     from.changes[part].clear();
   }

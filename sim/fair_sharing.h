@@ -57,8 +57,10 @@ class FairSharing {
   /// remove(); not empty. `cap` in bytes/s, 0 = none.
   void add(std::uint32_t flow, std::span<const WeightedLink> links, double cap) {
     if (flow >= tables_.flows.size()) make_room(flow + 1);
-    add(0, flow, links, cap);
+    add(0, flow, links, rate_alone(links, cap));
   }
+  /// Bytes/s of a transfer on these links with nobody else there.
+  double rate_alone(std::span<const WeightedLink> links, double cap) const;
   void remove(std::uint32_t flow) { remove(0, flow); }
   /// One of these comes soon: its rows are fetched meanwhile.
   void expect(std::uint32_t flow, std::span<const WeightedLink> links) const {
@@ -88,8 +90,9 @@ class FairSharing {
 
   /// Transfers have numbers below `flows`.
   void make_room(std::size_t flows);
-  /// A transfer of this part; below what make_room() was told.
-  void add(std::uint32_t part, std::uint32_t flow, std::span<const WeightedLink> links, double cap);
+  /// A transfer of this part; below what make_room() was told. `alone`: no more than its rate_alone(), whoever knows it
+  /// needs not ask every link.
+  void add(std::uint32_t part, std::uint32_t flow, std::span<const WeightedLink> links, double alone);
   void remove(std::uint32_t part, std::uint32_t flow);
   /// Whether settle() has anything to do.
   bool unsettled() const;
@@ -126,16 +129,26 @@ class FairSharing {
 
  private:
   double capacity_of(LinkId l) const {
-    return tables_.fixed.empty() ? tables_.links[index(l)].capacity : tables_.fixed[index(l)].capacity;
+    return tables_.fixed.empty() ? tables_.fillings[index(l)].capacity : tables_.fixed[index(l)].capacity;
   }
   std::uint32_t owner_of(LinkId l) const { return tables_.fixed.empty() ? 0 : tables_.fixed[index(l)].owner; }
 
   /// What a part has done to a link of another.
   struct Change {
-    std::uint32_t flow = 0, generation = 0;
+    Load load = 0;  // at the rate that the transfer has alone
+    LinkEntry entry;
     std::uint32_t link = 0;
     bool added = false;
-    double weight = 0, alone = 0;
+  };
+  /// Links of a route mostly have one weight, so that what they carry is worked out once.
+  struct LoadOf {
+    double rate = 0, weight = 0;
+    Load known = 0;
+    Load operator()(double next) {
+      if (next == weight) return known;
+      weight = next;
+      return known = load(next, rate);
+    }
   };
   /// What one part leaves for the others.
   struct alignas(64) Left {
@@ -143,8 +156,8 @@ class FairSharing {
     std::vector<std::uint32_t> crowded;        // links of its own whose lists want reading
   };
 
-  void put_on(std::uint32_t part, const Change& change);
-  void take_off(std::uint32_t part, const Change& change);
+  void put_on(std::uint32_t part, std::uint32_t number, const LinkEntry& entry, Load load);
+  void take_off(std::uint32_t part, std::uint32_t number, Load load);
   void make_place(std::uint32_t part, std::uint32_t link);
   /// A transfer that came and went within the instant is nobody's concern any more.
   bool forget(std::uint32_t flow) {

@@ -16,7 +16,7 @@ std::int64_t fluid_time(double work, double rate) {
 }
 
 void Transfers::begin(std::uint32_t transfer, std::int64_t at, double work, std::span<const WeightedLink> links,
-                      double cap, std::uint32_t island) {
+                      double alone, std::uint32_t island) {
   SIM_CHECK(at >= 0, "a transfer begins at {} ps", at);
   if (at >= kLatest) [[unlikely]]
     refuse_time("a step");
@@ -26,7 +26,7 @@ void Transfers::begin(std::uint32_t transfer, std::int64_t at, double work, std:
   t = Transfer{};
   t.version = version;
   t.links = links;
-  t.cap = cap;
+  t.alone = alone;
   t.island = island;
   t.remaining = work;
   schedule(transfer, at);
@@ -112,7 +112,7 @@ void Transfers::predict(std::uint32_t transfer, std::int64_t now) {
   if (!holder_.empty()) disturb(t.links);
   t.flowing = true;
   t.updated = event.at;
-  sharing_.add(part_, flow_of(event.subject), t.links, t.cap);
+  sharing_.add(part_, flow_of(event.subject), t.links, t.alone);
   return false;
 }
 
@@ -150,7 +150,7 @@ void Transfers::flow(std::uint32_t stretch, const UnderWay& transfer) {
   t.flowing = true;
   t.updated = transfer.begun;
   t.rate = FairSharing::round_rate(transfer.rate);
-  sharing_.add(part_, flow_of(stretch), t.links, t.cap);
+  sharing_.add(part_, flow_of(stretch), t.links, t.alone);
 }
 
 /// Rows of those to come are fetched ahead: many events of an instant are more than the nearest caches hold.
@@ -160,7 +160,12 @@ std::span<const std::uint32_t> Transfers::take() {
   finished_.clear();
   for (std::size_t e = 0; e < events.size(); ++e) {
     if (e + kFarthest < events.size()) __builtin_prefetch(&transfers_[events[e + kFarthest].subject]);
-    if (e + kFar < events.size()) __builtin_prefetch(transfers_[events[e + kFar].subject].links.data());
+    if (e + kFar < events.size()) {
+      constexpr std::size_t kLine = 64 / sizeof(WeightedLink);
+      const std::span<const WeightedLink> links = transfers_[events[e + kFar].subject].links;
+      __builtin_prefetch(links.data());
+      if (links.size() > kLine) __builtin_prefetch(links.data() + kLine);
+    }
     if (e + kNext < events.size()) sharing_.expect_lists(transfers_[events[e + kNext].subject].links);
     if (e + kNear < events.size()) {
       const std::uint32_t later = events[e + kNear].subject;

@@ -36,8 +36,8 @@ class Transfers {
   explicit Transfers(FairSharing& sharing, std::uint32_t part = 0, std::uint32_t shift = 0)
       : sharing_(sharing), part_(part), shift_(shift) {}
 
-  /// As Fluid::begin(). Of `island`, where there are such.
-  void begin(std::uint32_t transfer, std::int64_t at, double work, std::span<const WeightedLink> links, double cap,
+  /// As Fluid::begin(), but `alone` is the transfer's rate with nobody else there. Of `island`, where there are such.
+  void begin(std::uint32_t transfer, std::int64_t at, double work, std::span<const WeightedLink> links, double alone,
              std::uint32_t island = 0);
   bool empty() const { return queue_.empty(); }
   /// The earliest instant at which something may happen.
@@ -90,7 +90,7 @@ class Transfers {
 
   struct Transfer {
     std::span<const WeightedLink> links;
-    double cap = 0;
+    double alone = 0;                // bytes/s
     double remaining = 0;            // bytes
     double rate = 0;                 // bytes/s
     std::int64_t updated = 0;        // when `remaining` was true
@@ -133,7 +133,7 @@ class Fluid {
   /// `at` (ps, not before the instant that run() is at). `links` must stay valid until then; not empty. `cap` in
   /// bytes/s, 0 = none.
   void begin(std::uint32_t transfer, std::int64_t at, double work, std::span<const WeightedLink> links, double cap) {
-    transfers_.begin(transfer, at, work, links, cap);
+    transfers_.begin(transfer, at, work, links, sharing_.rate_alone(links, cap));
   }
 
   /// Runs until nothing is left to happen. Calls finished(transfer, at) for each transfer when it has finished, of

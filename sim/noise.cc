@@ -15,10 +15,9 @@ std::int64_t bounded(double picoseconds) {
   constexpr std::int64_t kMost = std::int64_t{1} << 61;
   return std::min(saturating_round(picoseconds), kMost);
 }
-}  // namespace
 
-double gaussian(std::uint64_t seed, std::uint64_t key, std::uint64_t op) {
-  const std::uint64_t first = hash_pair(hash_pair(seed, key), op);
+double gaussian_of(std::uint64_t stream, std::uint64_t op) {
+  const std::uint64_t first = hash_pair(stream, op);
   const std::uint64_t second = mix64(first);
   constexpr double kUnit = 0x1p-53;
   const double u = (static_cast<double>(first >> 11) + 0.5) * kUnit;  // never 0, so the logarithm is finite
@@ -26,8 +25,20 @@ double gaussian(std::uint64_t seed, std::uint64_t key, std::uint64_t op) {
   return std::sqrt(-2.0 * std::log(u)) * std::cos(2.0 * std::numbers::pi * v);
 }
 
+}  // namespace
+
+std::uint64_t noise_stream(std::uint64_t seed, std::uint64_t key) { return hash_pair(seed, key); }
+
+double gaussian(std::uint64_t seed, std::uint64_t key, std::uint64_t op) {
+  return gaussian_of(noise_stream(seed, key), op);
+}
+
 double noise_factor(const Noise& noise, std::uint64_t key, std::uint64_t op) {
-  return noise.sigma > 0 ? std::exp(noise.sigma * gaussian(noise.seed, key, op)) : 1.0;
+  return noise_factor_of(noise, noise_stream(noise.seed, key), op);
+}
+
+double noise_factor_of(const Noise& noise, std::uint64_t stream, std::uint64_t op) {
+  return noise.sigma > 0 ? std::exp(noise.sigma * gaussian_of(stream, op)) : 1.0;
 }
 
 std::int64_t noisy_latency(const Noise& noise, std::uint64_t key, std::uint64_t occurrence, std::int64_t latency) {

@@ -12,8 +12,13 @@ namespace orrery::sim {
 /// A standard normal deviate (Box and Muller 1958) drawn by hashing.
 double gaussian(std::uint64_t seed, std::uint64_t key, std::uint64_t op);
 
+/// What the seed and a key make of a draw, for the many draws that have both in common.
+std::uint64_t noise_stream(std::uint64_t seed, std::uint64_t key);
+
 /// exp(sigma * gaussian): median 1.
 double noise_factor(const Noise& noise, std::uint64_t key, std::uint64_t op);
+/// The same of noise_stream(noise.seed, key).
+double noise_factor_of(const Noise& noise, std::uint64_t stream, std::uint64_t op);
 
 /// The latency of the k-th transfer on a communicator, in ps, with that noise.
 std::int64_t noisy_latency(const Noise& noise, std::uint64_t key, std::uint64_t occurrence, std::int64_t latency);

@@ -13,22 +13,24 @@ std::optional<double> plain_number(std::string_view text) {
                                                   1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15};
   const bool minus = text.starts_with('-');
   if (minus) text.remove_prefix(1);
+  if (text.empty() || text.size() > kDigits + 1) return std::nullopt;
+  const char *at = text.data(), *const end = at + text.size();
   std::int64_t whole = 0;
-  std::size_t point = text.size();
-  if (text.size() > kDigits + 1) return std::nullopt;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (c >= '0' && c <= '9') {
-      whole = 10 * whole + (c - '0');
-    } else if (c == '.' && point == text.size()) {
-      point = i;
-    } else {
-      return std::nullopt;
-    }
+  unsigned digit = 0;
+  const auto take_digits = [&] {
+    for (; at != end && (digit = static_cast<unsigned char>(*at) - unsigned{'0'}) < 10; ++at)
+      whole = 10 * whole + digit;
+  };
+  take_digits();
+  std::size_t behind = 0;
+  if (at != end) {
+    if (*at != '.' || at == text.data() || ++at == end) return std::nullopt;
+    behind = static_cast<std::size_t>(end - at);
+    take_digits();
+    if (at != end) return std::nullopt;
   }
-  const std::size_t behind = point < text.size() ? text.size() - point - 1 : 0;
-  if (point == 0 || point + 1 == text.size() || point + behind > kDigits) return std::nullopt;
-  const double value = static_cast<double>(whole) / kTens[behind];
+  if (text.size() - (behind > 0 ? 1 : 0) > kDigits) return std::nullopt;
+  const double value = behind > 0 ? static_cast<double>(whole) / kTens[behind] : static_cast<double>(whole);
   return minus ? -value : value;
 }
 

@@ -332,6 +332,8 @@ void Settings::append(Settings item) {
   Children& children = own_children();
   if (children.path == nullptr) children.path = std::make_shared<const std::string>(path());
   item.move_into(children.path, children.items.size());
+  constexpr std::size_t kFew = 8;  // most lists have no more, which then move to no larger block
+  if (children.items.empty()) children.items.reserve(kFew);
   children.items.push_back(std::move(item));
 }
 

@@ -86,14 +86,15 @@ void SharingSolver::free_held(std::uint32_t number) {
 bool SharingSolver::include(std::uint32_t number) {
   LinkFilling& filling = fillings_[number];
   if (claiming_ && !claim(filling.claim)) return false;
-  if (filling.stamp == stamp_) return true;
   SharedLink& link = links_[number];
+  if (link.stamp == stamp_) return true;
   if (claiming_) {
     for (const LinkEntry& entry : tables_.entries_of(link)) {
       if (tables_.holds(entry) && !claim(flows_[entry.flow].claim)) return false;
     }
   }
-  filling.stamp = stamp_;
+  link.stamp = stamp_;
+  __builtin_prefetch(&filling, 1);
   solve_.component_links.push_back(number);
   tables_.drop_removed(link);
   if (!link.dirty) return true;
@@ -130,8 +131,7 @@ bool SharingSolver::reach() {
 
 bool SharingSolver::has_bottleneck(SharingFlow& flow) const {
   return is_held(flow, [&](std::uint32_t link) {
-    const LinkFilling& filling = fillings_[link];
-    return filling.stamp == stamp_ ? filling.next_level : links_[link].level;
+    return links_[link].stamp == stamp_ ? fillings_[link].next_level : links_[link].level;
   });
 }
 
@@ -195,7 +195,7 @@ void SharingSolver::load_link(std::uint32_t number) {
 double SharingSolver::level_of(std::uint32_t number) {
   LinkFilling& filling = fillings_[number];
   while (filling.moving + (filling.bound_end - filling.bound) > 0) {
-    const double left = (links_[number].capacity - from_load(filling.used)) / filling.weight;
+    const double left = (filling.capacity - from_load(filling.used)) / filling.weight;
     const double level = left > filling.floor ? round_to_shared(left) : filling.floor;
     const std::uint32_t before = filling.bound;
     for (std::uint32_t b = before; b < filling.bound_end; ++b) {
@@ -222,8 +222,8 @@ void SharingSolver::stop(std::uint32_t flow, double level) {
   f.next = level;
   --solve_.moving;
   for (const WeightedLink& l : f.links) {
+    if (links_[index(l.link)].stamp != stamp_) continue;
     LinkFilling& filling = fillings_[index(l.link)];
-    if (filling.stamp != stamp_) continue;
     filling.used += link_load(l.weight, level);
     filling.weight -= l.weight;
     filling.floor = level;

@@ -91,8 +91,8 @@ inline constexpr std::uint8_t kNoBlock = 0xff;
 struct alignas(64) SharedLink {
   LinkLoad demand = 0;
   LinkLoad limit = 0;
-  double capacity = 0;
-  double level = 0;  // the rate at which it is full; infinity while it stops nobody
+  double level = 0;         // the rate at which it is full; infinity while it stops nobody
+  std::uint64_t stamp = 0;  // of the last solve that it took part in
   std::uint32_t active = 0;
   std::uint32_t begin = 0;  // its block of its owner's pool, with entries of removed transfers until the list is read
   std::uint32_t size = 0;
@@ -120,7 +120,7 @@ struct alignas(64) LinkFilling {
   std::uint32_t bound = 0;   // rows of the solver's bounds: transfers that are not free and have not stopped
   std::uint32_t bound_end = 0;
   std::uint32_t claim = 0;  // likewise of the link
-  std::uint64_t stamp = 0;
+  double capacity = 0;
 };
 static_assert(sizeof(SharedLink) == 64 && sizeof(SharingFlow) == 64 && sizeof(LinkFilling) == 64);
 

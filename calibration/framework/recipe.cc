@@ -125,24 +125,25 @@ class LineReader {
  public:
   LineReader(RecipePart part, const Settings& text) : part_(part), at_(text) {
     if (!text.is_scalar()) text.expected("a line, as in \"copy q+kv 2e\"");
-    std::string word;
-    for (const char c : text.text() + " ") {
-      if (c != ' ') word += c;
-      if (c == ' ' && !word.empty()) words_.push_back(std::exchange(word, {}));
+    const std::string& line = text.text();
+    for (std::size_t from = 0; (from = line.find_first_not_of(' ', from)) != std::string::npos;) {
+      const std::size_t end = std::min(line.find(' ', from), line.size());
+      words_.emplace_back(line, from, end - from);
+      from = end;
     }
   }
 
   std::variant<Streaming, CollectiveOp> runs() {
     const std::string word = next("a kernel");
-    std::vector<std::string> known;
     for (std::size_t i = 0; i < kStreamingKernels; ++i) {
-      known.emplace_back(name_of(static_cast<Streaming>(i)));
-      if (word == known.back()) return static_cast<Streaming>(i);
+      if (word == name_of(static_cast<Streaming>(i))) return static_cast<Streaming>(i);
     }
-    for (const CollectiveOp op : {CollectiveOp::all_reduce, CollectiveOp::all_gather, CollectiveOp::reduce_scatter}) {
-      known.emplace_back(name_of(op));
-      if (word == known.back()) return op;
+    for (const CollectiveOp op : kExchanges) {
+      if (word == name_of(op)) return op;
     }
+    std::vector<std::string> known;
+    for (std::size_t i = 0; i < kStreamingKernels; ++i) known.emplace_back(name_of(static_cast<Streaming>(i)));
+    for (const CollectiveOp op : kExchanges) known.emplace_back(name_of(op));
     refuse_word(at_, word, "kernel", known);
   }
 
@@ -217,11 +218,14 @@ class LineReader {
   }
 
   std::uint8_t size(std::string_view name) const {
-    const std::vector<std::string> known = size_names(part_);
-    const auto at = std::find(known.begin(), known.end(), name);
-    if (at == known.end()) refuse_word(at_, name, fmt::format("size of {}", name_of(part_)), known);
+    const std::vector<SizeName>& known = sizes_of(part_);
+    const auto at = std::find_if(known.begin(), known.end(), [&](const SizeName& size) { return size.name == name; });
+    if (at == known.end()) refuse_word(at_, name, fmt::format("size of {}", name_of(part_)), size_names(part_));
     return static_cast<std::uint8_t>(at - known.begin());
   }
+
+  static constexpr std::array kExchanges{CollectiveOp::all_reduce, CollectiveOp::all_gather,
+                                         CollectiveOp::reduce_scatter};
 
   RecipePart part_;
   const Settings& at_;

@@ -200,8 +200,9 @@ TEST_CASE("rows that are taken in turn say who reads them") {
     ++turns;
     REQUIRE(op.stream == 1);
     // Read by the compute operation of the same place in the order of its stream, which comes first in `ops`.
-    REQUIRE(compiled.readers[2 * op.turn] == row - kCount + 1);
-    REQUIRE(compiled.readers[2 * op.turn + 1] == 0);
+    REQUIRE(compiled.turn_begin[op.turn + 1] - compiled.turn_begin[op.turn] == 1);
+    REQUIRE(compiled.readers[compiled.turn_begin[op.turn]].stream == 0);
+    REQUIRE(compiled.readers[compiled.turn_begin[op.turn]].passed == row - kCount + 1);
   }
   CHECK(turns > kCount - 20);
 }

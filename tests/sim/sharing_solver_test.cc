@@ -24,8 +24,8 @@ struct Meeting {
     tables.fillings.resize(2);
     tables.pools.resize(kParts);
     tables.flows.resize(routes.size());
+    for (LinkFilling& filling : tables.fillings) filling.capacity = 12;
     for (SharedLink& link : tables.links) {
-      link.capacity = 12;
       link.level = kInfinity;
       link.limit = FairSharing::slack_limit(12);
     }

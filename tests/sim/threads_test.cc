@@ -159,7 +159,7 @@ TEST_CASE("parts that meet at each other's links come to the rates that one come
           two.remove(f % kPart, f);
         } else {
           one.add(f, routes[f], 0);
-          two.add(f % kPart, f, routes[f], 0);
+          two.add(f % kPart, f, routes[f], two.rate_alone(routes[f], 0));
         }
         under_way[f] ^= 1;
       }

@@ -15,6 +15,7 @@
 
 #include "scenarios/scenario.h"
 #include "sim/error.h"
+#include "sim/plain_cells.h"
 #include "sim/plain_number.h"
 #include "sim/text_file.h"
 #include "tools/report/csv.h"
@@ -37,7 +38,7 @@ double squared(double x) { return x * x; }
 
 std::string_view family(std::string_view device) { return device.substr(0, device.find('-')); }
 
-std::optional<double> log_ratio(const std::string& metric, double measured, double predicted) {
+std::optional<double> log_ratio(std::string_view metric, double measured, double predicted) {
   if (metric.empty() || measured <= 0 || predicted <= 0) return std::nullopt;
   const double ratio = std::log(measured / predicted);
   return metric == "iteration_s" ? ratio : -ratio;
@@ -103,7 +104,7 @@ std::vector<KnownRow> known_rows(const std::vector<ValidationRow>& rows) {
 namespace {
 
 /// The lines of a table of rows, one after the other: two thousand of them are read with every prediction, so that
-/// columns are looked up once and cells are not copied.
+/// columns are looked up once, cells are not copied, and a line is gone through once.
 class RowTable {
  public:
   struct RowColumn {
@@ -114,7 +115,7 @@ class RowTable {
   explicit RowTable(const std::string& file)
       : file_(file), text_(sim::read_text(file, "a table of orrery validate --rows")) {
     next();
-    head_.assign(cells().begin(), cells().end());
+    head_.assign(row_.begin(), row_.end());
   }
 
   /// Goes to the next line, of which there may be none.
@@ -122,8 +123,14 @@ class RowTable {
     ++number_;
     if (begin_ >= text_.size() && number_ > 1) return false;
     const std::size_t end = std::min(text_.find('\n', begin_), text_.size());
+    const std::string_view line = std::string_view(text_).substr(begin_, end - begin_);
+    row_.clear();
+    const std::size_t quotes = sim::take_plain_cells(line, row_);
     try {
-      row_ = &cells_.of(std::string_view(text_).substr(begin_, end - begin_));
+      if (quotes <= line.size()) {
+        const std::vector<std::string_view>& rest = cells_.of(line.substr(quotes));
+        row_.insert(row_.end(), rest.begin(), rest.end());
+      }
     } catch (const std::invalid_argument& error) {
       throw broken(error.what());
     }
@@ -137,19 +144,15 @@ class RowTable {
     return {std::move(name), there ? static_cast<std::size_t>(head_.rend() - found) - 1 : std::string::npos};
   }
   std::string_view text(const RowColumn& column) const {
-    if (column.at >= cells().size()) throw broken(fmt::format("has no cell '{}'", column.name));
-    return cells()[column.at];
+    if (column.at >= row_.size()) throw broken(fmt::format("has no cell '{}'", column.name));
+    return row_[column.at];
   }
-  /// An empty cell is 0: a row that was not simulated has no figures.
+  /// An empty cell is 0: a row that was not simulated has no figures. Most figures are a single digit.
   double number(const RowColumn& column) const {
-    constexpr double kLargest = 1e18;  // of any figure, in its unit
     const std::string_view cell = text(column);
+    if (cell.size() == 1 && cell[0] >= '0' && cell[0] <= '9') return cell[0] - '0';
     if (const std::optional<double> plain = sim::plain_number(cell)) return *plain;
-    double value = 0;
-    const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
-    if (error != std::errc{} || end != cell.data() + cell.size() || !(std::abs(value) <= kLargest))
-      throw broken(fmt::format("got '{}' for {}", cell, column.name));
-    return value;
+    return any_number(cell, column);
   }
   /// More than there are, as lines go.
   std::size_t most_rows() const { return text_.size() / 256; }
@@ -159,13 +162,20 @@ class RowTable {
   }
 
  private:
-  const std::vector<std::string_view>& cells() const { return *row_; }
+  double any_number(std::string_view cell, const RowColumn& column) const {
+    constexpr double kLargest = 1e18;  // of any figure, in its unit
+    double value = 0;
+    const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
+    if (error != std::errc{} || end != cell.data() + cell.size() || !(std::abs(value) <= kLargest))
+      throw broken(fmt::format("got '{}' for {}", cell, column.name));
+    return value;
+  }
 
   std::string file_, text_;
   std::size_t begin_ = 0;  // of the next line
   int number_ = 0;
-  CsvCells cells_;
-  const std::vector<std::string_view>* row_ = nullptr;
+  CsvCells cells_;  // keeps those of the last line that are quoted
+  std::vector<std::string_view> row_;
   std::vector<std::string> head_;
 };
 
@@ -208,19 +218,28 @@ std::vector<KnownRow> read_known_rows(const std::string& file) {
   std::vector<KnownRow> known;
   known.reserve(table.most_rows());
   while (table.next()) {
-    Features f;
-    if (work.at != std::string::npos) f.work = table.text(work);
-    for (const auto& [column, member] : texts) f.*member = table.text(column);
+    const std::string_view name = table.text(metric);
+    const double figure = table.number(measured);
+    const auto ratio = log_ratio(name, figure, table.number(predicted));
+    KnownRow& row = known.emplace_back();
+    Features& f = row.features;
+    if (work.at != std::string::npos) f.work = std::string(table.text(work));
+    for (const auto& [column, member] : texts) f.*member = std::string(table.text(column));
     f.gpus = table.count(gpus);
     for (const auto& [column, member] : sizes) f.sizes.*member = table.count(column);
     for (const auto& [column, c] : exposed) f.exposed_s[c] = table.number(column);
-    const std::string name(table.text(metric));
-    const auto ratio = log_ratio(name, table.number(measured), table.number(predicted));
-    if (!ratio) continue;
+    if (!ratio) {
+      known.pop_back();
+      continue;
+    }
     if (f.gpus < 1 || f.sizes.hidden < 1 || f.sizes.micro_batch < 1 || f.sizes.seq < 1 || f.sizes.tensor < 1)
       throw table.broken("has sizes below 1");
-    known.push_back({std::string(table.text(list)), std::string(table.text(id)), std::move(f), *ratio, name,
-                     table.number(measured), table.count(fitted) == 1});
+    row.list = std::string(table.text(list));
+    row.id = std::string(table.text(id));
+    row.log_ratio = *ratio;
+    row.metric = std::string(name);
+    row.measured = figure;
+    row.fitted = table.count(fitted) == 1;
   }
   return known;
 }

@@ -238,7 +238,7 @@ class Loop {
     slots_[slot] = {request, way.latency + h.latency};
     ++flowing_;
     sharing_->make_room(std::max<std::size_t>(transfers_->flows(), slot + 1));
-    transfers_->begin(slot, std::max(at, transfers_->now()), left, way.links, 0);
+    transfers_->begin(slot, std::max(at, transfers_->now()), left, way.links, sharing_->rate_alone(way.links, 0));
   }
 
   /// Bytes that are left when the prompt is through, where its layers flow while later ones are computed: those of the
