@@ -10,6 +10,7 @@
 
 #include "scenarios/scenario.h"
 #include "tools/command_options.h"
+#include "tools/study/layouts.h"
 
 namespace orrery::tools {
 
@@ -34,6 +35,10 @@ std::string name_of(const std::string& file, const FirstQuestion& question);
 /// Lays the layout that is predicted the fastest of those that the software has over `document`; what `sets` say of a
 /// layout stays. Throws sim::UserError where none fits.
 void lay_out(sim::Settings& document, const std::vector<std::string>& sets, unsigned jobs);
+/// How far a question's search goes: a tensor group stays among GPUs that NVLink joins, and a pass takes no more tokens
+/// than fill a GPU many times over. Beyond lie layouts by the thousand, and a step that is faster hardly ever.
+Reach reach_of(const workloads::Job& job);
+std::string reach_text(const Reach& reach);
 /// The question as it is typed.
 std::string flags_of(const FirstQuestion& question);
 

@@ -411,16 +411,26 @@ int search(SearchFlags& options) {
     const std::int64_t most = options.most_gpus > 0 ? options.most_gpus : job.machine.gpus;
     question.variations.push_back(parse_variation(sizes_up_to(most, std::min(most, job.machine.gpus_per_node))));
   }
-  LayoutSpace space(question.document, question.variations);
   const std::unique_ptr<Crew> crew = make_crew(options.jobs);
+  const unsigned jobs = options.jobs > 0 ? options.jobs : default_jobs();
+  // An answer by flags is to come at once; all layouts are gone through where none of these fits.
+  const bool first = options.first.asked() && crew->alone() && options.resume.empty() && !options.exhaustive;
+  Reach reach = first ? reach_of(job) : Reach{};
+  std::optional<LayoutSpace> laid(std::in_place, question.document, question.variations, reach);
   if (crew->serves()) {
-    crew->serve([&](std::size_t task) { return work_on_layout(space, task); });
+    crew->serve([&](std::size_t task) { return work_on_layout(*laid, task); });
     return kDone;
   }
   const InterruptGuard guard;
-  Notes notes(options, question, space);
-  const SearchResult result =
-      search_layouts(space, question.search, *crew, options.jobs > 0 ? options.jobs : default_jobs(), notes.memory());
+  Notes notes(options, question, *laid);
+  SearchResult result = search_layouts(*laid, question.search, *crew, jobs, notes.memory());
+  if (reach.any() && result.complete && result.best.empty()) {
+    reach = {};
+    laid.emplace(question.document, question.variations);
+    result = search_layouts(*laid, question.search, *crew, jobs);
+  }
+  LayoutSpace& space = *laid;
+  if (reach.any()) options.assumed.push_back(reach_text(reach) + " (--vary parallelism.tensor=..., batch.micro=...)");
   notes.finish();
   if (result.complete && result.layouts == result.infeasible) {
     throw sim::UserError(result.refusal.empty() ? "orrery: there is no layout to try, expected fewer --vary"
@@ -430,7 +440,7 @@ int search(SearchFlags& options) {
   const bool by_step = question.search.goal.objective != Objective::memory &&
                        question.search.goal.objective != Objective::energy &&
                        question.search.goal.objective != Objective::gpus;
-  const Choice choice = by_step ? weigh_best(space, result) : Choice{};
+  const Choice choice = by_step ? weigh_best(space, result, jobs) : Choice{};
   if (!options.csv.empty()) write_output(options.csv, [&](std::ostream& out) { write_csv(out, space, result); });
   if (!options.json.empty()) {
     write_output(options.json,

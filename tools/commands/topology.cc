@@ -24,6 +24,7 @@
 #include "tools/commands/commands.h"
 #include "tools/report/output.h"
 #include "tools/report/page.h"
+#include "tools/report/rank_map.h"
 #include "tools/report/report.h"
 #include "tools/report/sheet.h"
 #include "tools/report/text.h"
@@ -386,8 +387,10 @@ int topology(const TopologyOptions& options) {
     });
   }
   if (!options.report.empty()) {
-    write_output(options.report,
-                 [&](std::ostream& out) { write_page(out, description_sheet(named, placed, options.quotes).page()); });
+    nlohmann::ordered_json page = description_sheet(named, placed, options.quotes).page();
+    page["rank_map"] = named.job ? rank_map_json(named.job->parallelism, named.job->placement, named.job->machine)
+                                 : unit_map_json(cluster);
+    write_output(options.report, [&](std::ostream& out) { write_page(out, page); });
   }
   if (printed) {
     write_description(std::cout, named.title, cluster, options.quotes);
