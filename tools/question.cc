@@ -109,6 +109,14 @@ std::string name_of(const std::string& file, const FirstQuestion& question) {
 sim::Settings asked_scenario(const std::string& file, const FirstQuestion& question,
                              const std::vector<std::string>& sets, std::vector<std::string>& assumed) {
   if (!file.empty()) {
+    // A model, device or fabric that stands without its flag.
+    for (const auto& [kind, flag] :
+         {std::pair("models", "--model"), {"devices", "--device"}, {"fabrics", "--fabric"}}) {
+      const scenarios::Shelf* shelf = question.asked() ? scenarios::shelf_with(file) : nullptr;
+      if (shelf != nullptr && shelf->kind == kind)
+        throw sim::UserError(fmt::format("{}: got a {} where a scenario stands, expected {} {} beside the other flags",
+                                         file, shelf->noun, flag, file));
+    }
     if (question.asked())
       throw sim::UserError(
           fmt::format("{}: got a scenario and --model, --device or --gpus, expected one of the two; --set "
@@ -166,9 +174,9 @@ sim::Settings asked_scenario(const std::string& file, const FirstQuestion& quest
   return document;
 }
 
-Reach reach_of(const workloads::Job& job) {
+Reach reach_of(const workloads::Machine& machine) {
   constexpr std::int64_t kPassTokens = 32'768;
-  return {job.machine.gpus_per_node, kPassTokens};
+  return {machine.gpus_per_node, kPassTokens};
 }
 
 std::string reach_text(const Reach& reach) {
@@ -202,7 +210,8 @@ void lay_out(sim::Settings& document, const std::vector<std::string>& sets, unsi
   SearchOptions options;
   options.top = 1;
   std::size_t layouts = 0;
-  for (const Reach& reach : {reach_of(layoutless_job(document)), Reach{}}) {  // whatever there is, where none fits
+  for (const Reach& reach :
+       {reach_of(layoutless_job(document).machine), Reach{}}) {  // whatever there is, where none fits
     LayoutSpace space(document, fixed, reach);
     const SearchResult result = search_layouts(space, options, *crew, jobs);
     layouts = result.layouts;

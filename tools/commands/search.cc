@@ -415,7 +415,7 @@ int search(SearchFlags& options) {
   const unsigned jobs = options.jobs > 0 ? options.jobs : default_jobs();
   // An answer by flags is to come at once; all layouts are gone through where none of these fits.
   const bool first = options.first.asked() && crew->alone() && options.resume.empty() && !options.exhaustive;
-  Reach reach = first ? reach_of(job) : Reach{};
+  Reach reach = first ? reach_of(job.machine) : Reach{};
   std::optional<LayoutSpace> laid(std::in_place, question.document, question.variations, reach);
   if (crew->serves()) {
     crew->serve([&](std::size_t task) { return work_on_layout(*laid, task); });
