@@ -176,12 +176,12 @@ sim::Settings asked_scenario(const std::string& file, const FirstQuestion& quest
 
 Reach reach_of(const workloads::Machine& machine) {
   constexpr std::int64_t kPassTokens = 32'768;
-  return {machine.gpus_per_node, kPassTokens};
+  return {machine.gpus_per_node, kPassTokens, true};
 }
 
 std::string reach_text(const Reach& reach) {
-  return fmt::format("tensor groups of up to {} GPUs and micro-batches of up to {} tokens", reach.tensor,
-                     reach.pass_tokens);
+  return fmt::format("tensor groups of up to {} GPUs, in sequence too, and micro-batches of up to {} tokens",
+                     reach.tensor, reach.pass_tokens);
 }
 
 std::string flags_of(const FirstQuestion& question) {

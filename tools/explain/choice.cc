@@ -56,8 +56,10 @@ Choice weigh_best(LayoutSpace& space, const SearchResult& result, unsigned jobs)
   std::vector<Candidate> candidates(weighed);
   std::vector<std::vector<std::string>> assumptions(weighed);
   const std::vector<char> done = for_each_parallel(weighed, jobs, "", [&](std::size_t i) {
+    workloads::Question question;
+    question.cache = &space.cache();
     const workloads::StepReport report =
-        workloads::simulate_step(space.load(space.layouts()[result.best[i].layout]).job, {});
+        workloads::simulate_step(space.load(space.layouts()[result.best[i].layout]).job, question);
     candidates[i] = {result.best[i].result.iteration_s, shares_of(report.breakdown_s)};
     assumptions[i] = report.assumptions;
   });

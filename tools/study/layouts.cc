@@ -175,8 +175,9 @@ void LayoutSpace::enumerate_rest(Layout layout) {
             replicated ? offers_.sharding_of(all_sharding, layout.pipeline > 1) : std::vector<std::string>{"none"});
   const std::vector<std::string> truths{"true", "false"};
   const std::vector<std::string> sequence =
-      words("parallelism.sequence_parallel",
-            layout.tensor > 1 ? std::vector<std::string>{"false", "true"} : std::vector<std::string>{"false"});
+      words("parallelism.sequence_parallel", layout.tensor == 1   ? std::vector<std::string>{"false"}
+                                             : reach_.in_sequence ? std::vector<std::string>{"true"}
+                                                                  : std::vector<std::string>{"false", "true"});
   std::vector<std::int64_t> micros = divisors(global_ / layout.data);
   if (reach_.pass_tokens > 0)
     std::erase_if(micros, [&](std::int64_t n) { return n > 1 && n * model_.seq > reach_.pass_tokens; });

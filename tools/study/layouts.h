@@ -44,6 +44,7 @@ workloads::Job layoutless_job(const sim::Settings& document);
 struct Reach {
   std::int64_t tensor = 0;       // ranks of a tensor group
   std::int64_t pass_tokens = 0;  // tokens of a micro-batch; one sequence always
+  bool in_sequence = false;      // tensor groups with sequence parallelism alone
   bool any() const { return tensor > 0 || pass_tokens > 0; }
 };
 
