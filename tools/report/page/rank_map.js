@@ -45,7 +45,8 @@ function rank_map_section() {
 // dimension. Squares shrink until all have room.
 function rank_picture_section() {
   const map = data.rank_map, dimensions = map.dimensions;
-  if (dimensions.length === 0 || map.nodes < 2) return;
+  // What the boxes of all nodes show already is not drawn again.
+  if (dimensions.length === 0 || map.nodes * map.gpus_per_node <= map.ranks.length) return;
   const rank_of = (gpu) => map.rank_of_gpu ? map.rank_of_gpu[gpu] : gpu;
   const place_of = (rank, d) => Math.floor(rank % d.within / d.cut) % d.size;
   const place = section(
@@ -60,7 +61,7 @@ function rank_picture_section() {
   const context = canvas.getContext('2d');
   const draw = () => {
     const width = Math.max(320, place.clientWidth - 2);
-    for (size = 12; size > 1; --size) {
+    for (size = 16; size > 1; --size) {
       blocks = Math.max(1, Math.floor(width / (across * size + gap)));
       if (Math.ceil(map.nodes / blocks) * (down * size + gap) <= tallest) break;
     }

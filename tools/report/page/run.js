@@ -410,7 +410,7 @@ breakdown_section();
 timeline_section();
 memory_section();
 rank_map_section();
-if (data.rank_map.nodes * data.rank_map.gpus_per_node > data.rank_map.ranks.length) rank_picture_section();
+rank_picture_section();
 rank_grid_section();
 traffic_section();
 roofline_section();
