@@ -41,12 +41,17 @@ bool is_scenario(const std::string& text) {
           (near.empty() ? "; orrery list fabrics and orrery list scenarios name them" : scenarios::near_text(near)));
 }
 
-/// A fabric's own file: it says its kind, and of no cluster.
+/// A fabric's own file: it says its kind, or inherits a fabric that ships, and of no cluster.
 bool is_fabric_file(const std::string& path) {
   std::error_code unreadable;
   if (!std::filesystem::is_regular_file(path, unreadable)) return false;
   const sim::Settings document = scenarios::read_once(path);
-  return document.is_mapping() && document.find("cluster") == nullptr && document.find("kind") != nullptr;
+  if (!document.is_mapping() || document.find("cluster") != nullptr) return false;
+  const sim::Settings* parent = document.find("inherits");
+  const std::vector<std::string> fabrics = scenarios::shipped("fabrics");
+  return document.find("kind") != nullptr ||
+         (parent != nullptr && parent->is_scalar() &&
+          std::find(fabrics.begin(), fabrics.end(), parent->text()) != fabrics.end());
 }
 
 /// A key of a fabric: `nics`, or as a scenario has it, `cluster.fabric.nics`.
@@ -77,9 +82,15 @@ NamedCluster read_cluster(const ClusterOptions& options, std::int64_t gpus) {
     const sim::Settings document = scenarios::read_scenario(options.what, options.sets);
     const scenarios::Scenario scenario = scenarios::load_scenario(document);
     const workloads::Job& job = scenario.job;
+    const sim::Settings* fabric = document.at("cluster").find("fabric");
     return {fmt::format("{}: {} x {} on {}", scenario.id, job.machine.gpus, job.machine.device.name(),
                         job.machine.fabric.name),
-            job.machine.device, job.software, workloads::cluster_of(workloads::site_of(job), document.at("cluster")),
+            job.machine.device,
+            job.software,
+            workloads::cluster_of(workloads::site_of(job), document.at("cluster")),
+            fabric != nullptr && !fabric->is_null()
+                ? scenarios::resolve(scenarios::shelf_of("fabrics"), *fabric).document
+                : sim::Settings{},
             job};
   }
   sim::Settings fabric_document = document_of("fabrics", options.what);
@@ -94,7 +105,7 @@ NamedCluster read_cluster(const ClusterOptions& options, std::int64_t gpus) {
   }
   return {fmt::format("{}: {} x {}", options.what, gpus, options.device), std::move(device),
           calibration::Software::load(document_of("software", scenarios::kDefaultSoftware), scenarios::recipe_book()),
-          topology::Cluster(node, fabric, gpus, std::min(node.gpus, gpus), fabric_document)};
+          topology::Cluster(node, fabric, gpus, std::min(node.gpus, gpus), fabric_document), fabric_document};
 }
 
 }  // namespace orrery::tools

@@ -26,6 +26,7 @@ struct NamedCluster {
   calibration::DeviceProfile device;
   calibration::Software software;
   topology::Cluster cluster;
+  sim::Settings fabric;                 // as its document says it, inheritance resolved
   std::optional<workloads::Job> job{};  // a scenario's
 };
 

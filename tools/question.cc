@@ -111,6 +111,14 @@ std::string name_of(const std::string& file, const FirstQuestion& question) {
 sim::Settings asked_scenario(const std::string& file, const FirstQuestion& question,
                              const std::vector<std::string>& sets, std::vector<std::string>& assumed) {
   if (!file.empty()) {
+    // A model, device or fabric that stands without its flag.
+    for (const auto& [kind, flag] :
+         {std::pair("models", "--model"), {"devices", "--device"}, {"fabrics", "--fabric"}}) {
+      const scenarios::Shelf* shelf = question.asked() ? scenarios::shelf_with(file) : nullptr;
+      if (shelf != nullptr && shelf->kind == kind)
+        throw sim::UserError(fmt::format("{}: got a {} where a scenario stands, expected {} {} beside the other flags",
+                                         file, shelf->noun, flag, file));
+    }
     if (question.asked())
       throw sim::UserError(
           fmt::format("{}: got a scenario and --model, --device or --gpus, expected one of the two; --set "
@@ -168,6 +176,16 @@ sim::Settings asked_scenario(const std::string& file, const FirstQuestion& quest
   return document;
 }
 
+Reach reach_of(const workloads::Machine& machine) {
+  constexpr std::int64_t kPassTokens = 32'768;
+  return {machine.gpus_per_node, kPassTokens, true};
+}
+
+std::string reach_text(const Reach& reach) {
+  return fmt::format("tensor groups of up to {} GPUs, in sequence too, and micro-batches of up to {} tokens",
+                     reach.tensor, reach.pass_tokens);
+}
+
 std::string flags_of(const FirstQuestion& question) {
   std::string text = fmt::format("--model {} --device {} --gpus {}", question.model, question.device, question.gpus);
   for (const auto& [flag, value] :
@@ -190,18 +208,24 @@ void lay_out(sim::Settings& document, const std::vector<std::string>& sets, unsi
     if (of_layout && value != nullptr && value->is_scalar())
       fixed.push_back(parse_variation(key + "=" + value->text()));
   }
-  LayoutSpace space(document, fixed);
   const std::unique_ptr<Crew> crew = make_crew(jobs);
   SearchOptions options;
   options.top = 1;
-  const SearchResult result = search_layouts(space, options, *crew, jobs);
-  if (result.best.empty())
-    throw sim::UserError(
-        fmt::format("orrery: none of {} layouts fits the memory, expected more GPUs, a smaller model or "
-                    "software that shards more",
-                    result.layouts));
-  for (const auto& [key, value] : settings_of(space.layouts()[result.best.front().layout]))
-    scenarios::apply_set(document, fmt::format("{}={}", key, value));
+  std::size_t layouts = 0;
+  for (const Reach& reach :
+       {reach_of(layoutless_job(document).machine), Reach{}}) {  // whatever there is, where none fits
+    LayoutSpace space(document, fixed, reach);
+    const SearchResult result = search_layouts(space, options, *crew, jobs);
+    layouts = result.layouts;
+    if (result.best.empty()) continue;
+    for (const auto& [key, value] : settings_of(space.layouts()[result.best.front().layout]))
+      scenarios::apply_set(document, fmt::format("{}={}", key, value));
+    return;
+  }
+  throw sim::UserError(
+      fmt::format("orrery: none of {} layouts fits the memory, expected more GPUs, a smaller model or "
+                  "software that shards more",
+                  layouts));
 }
 
 void write_answer(std::ostream& out, const sim::Settings& document, const FirstQuestion& question,

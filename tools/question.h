@@ -11,6 +11,7 @@
 #include "scenarios/library.h"
 #include "scenarios/scenario.h"
 #include "tools/command_options.h"
+#include "tools/study/layouts.h"
 
 namespace orrery::tools {
 
@@ -42,6 +43,11 @@ double number_of_flag(const char* flag, const std::string& text, double least);
 /// Lays the layout that is predicted the fastest of those that the software has over `document`; what `sets` say of a
 /// layout stays. Throws sim::UserError where none fits.
 void lay_out(sim::Settings& document, const std::vector<std::string>& sets, unsigned jobs);
+/// How far a question's search goes: a tensor group stays among GPUs that NVLink joins and shares the sequence out too,
+/// and a pass takes no more tokens than fill a GPU many times over. Beyond lie layouts by the thousand, and a step that
+/// is faster hardly ever.
+Reach reach_of(const workloads::Machine& machine);
+std::string reach_text(const Reach& reach);
 /// The question as it is typed.
 std::string flags_of(const FirstQuestion& question);
 

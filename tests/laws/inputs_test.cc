@@ -513,6 +513,10 @@ TEST_CASE("no key of the schema is missing from the walk") {
                                            "cluster.device.node.pcie_switches",
                                            "cluster.device.node.host_",
                                            "cluster.fabric.sharp",
+                                           "cluster.fabric.switch_price",  // sums: tests/tools/network_test.cc
+                                           "cluster.fabric.link_price",    // likewise
+                                           "cluster.fabric.switch_power",  // likewise
+                                           "cluster.fabric.link_power",    // likewise
                                            "cluster.fabric.dimensions",
                                            "cluster.fabric.links",
                                            "cluster.fabric.nic_rate.",     // by device: tests/topology/spec_test.cc

@@ -126,6 +126,39 @@ void check_csv(const std::string& command, const std::string& text) {
 
 }  // namespace
 
+TEST_CASE("the tutorial's figures are those of its job") {
+  INFO("run tools/readme_figures");
+  std::string tutorial = tests::read_file(fs::path(tests::kSourceDir) / "docs/tutorial.md");
+  const std::string begin = "<<'YAML'\n";
+  const std::size_t from = tutorial.find(begin) + begin.size();
+  const Folder folder;
+  const std::string job = folder.write("job.yaml", tutorial.substr(from, tutorial.find("YAML\n", from) - from));
+  std::replace(tutorial.begin(), tutorial.end(), '\n', ' ');  // sentences as they are read
+  const auto step = [&](std::vector<std::string> sets) {
+    std::vector<std::string> words{"run", job, "--json", "-"};
+    for (const std::string& set : sets) words.insert(words.end(), {"--set", set});
+    return json::parse(tests::orrery(words).out);
+  };
+  const json first = step({}), deep = step({"parallelism.tensor=4", "parallelism.pipeline=16"}),
+             flat = step({"parallelism.tensor=4", "parallelism.pipeline=8"});
+  const auto number = [](const json& value) { return value.get<double>(); };
+  const auto seconds = [&](const json& result) { return number(result["iteration_time_s"]); };
+  const auto gb = [&](const json& result) { return number(result["memory"]["peak_bytes"]) / 1e9; };
+  const double all = number(first["memory"]["capacity_bytes"]) / 1e9;
+  const auto says = [&](const std::string& words) {
+    INFO(words);
+    CHECK(tutorial.find(words) != std::string::npos);
+  };
+  says(fmt::format("{:.2f} s a step, {:.1f} % MFU, {:.0f} of {:.0f} GB.", seconds(first), number(first["mfu_pct"]),
+                   gb(first), all));
+  says(fmt::format("{:.2f} s: the same step, and {:.0f} GB more memory", seconds(deep), gb(deep) - gb(first)));
+  for (const auto& [part, tail] : {std::pair("tensor_comm", "ms)"), std::pair("bubble", "ms of bubble)")})
+    says(fmt::format("({:.0f} instead of {:.0f} {}", 1e3 * number(deep["breakdown_s"][part]),
+                     1e3 * number(first["breakdown_s"][part]), tail));
+  says(fmt::format("TP4 PP8 needs {:.0f} of {:.0f} GB and takes {:.2f} s, {:.0f} % less than either", gb(flat), all,
+                   seconds(flat), 100 * (1 - seconds(flat) / std::min(seconds(first), seconds(deep)))));
+}
+
 TEST_CASE("the README shows what advise prints first, it and the scoreboard the errors of the published steps") {
   const std::string readme = tests::read_file(fs::path(tests::kSourceDir) / "README.md");
   INFO("run tools/readme_figures");

@@ -1,5 +1,5 @@
-// Eighty mistakes that people make, each answered by one line that names the remedy: options and values mistyped, words
-// of other programs, ranges that run backwards, files of other kinds, names of what ships as they are remembered.
+// A hundred mistakes that people make, each answered by one line that names the remedy: options and values mistyped,
+// words of other programs, ranges that run backwards, files of other kinds, names of what ships as they are remembered.
 #include <fmt/format.h>
 
 #include <sstream>
@@ -59,6 +59,8 @@ constexpr Mistake kMistakes[] = {
     {"run nothing-like-it.yaml", "orrery list scenarios"},
     {"run h100-sxm-80gb", "got a device profile, expected a scenario"},
     {"run llama3.1-70b", "--set model=llama3.1-70b"},
+    {"run llama3.1-70b --device h100 --gpus 64", "got a model where a scenario stands, expected --model llama3.1-70b"},
+    {"search h100-sxm-80gb --model llama3.1-8b --gpus 8", "expected --device h100-sxm-80gb"},
     {"run ndr-rail", "--set cluster.fabric=ndr-rail"},
     {"run nemo-25.11", "--set software=nemo-25.11"},
     {"run @small.yaml --set device=h1000", "expected one of h100-hbm2e-96gb, h100-pcie-80gb, h100-sxm-80gb"},

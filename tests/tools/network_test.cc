@@ -107,6 +107,28 @@ TEST_CASE("topology counts what a network is made of, and sums what a switch and
   const double switches = parts["switches"].get<double>();
   CHECK(quoted["parts"]["price_usd"] == switches * 20000 + 1024 * 1500);
   CHECK(quoted["parts"]["network_w"] == switches * 900 + 1024 * 34);
+  // A fabric may state them itself, and what is quoted beside it goes before what it states.
+  const Folder folder;
+  const std::string file = folder.write("own.yaml",
+                                        "inherits: ndr-rail\nswitch_price: 20000\nlink_price: 1500\n"
+                                        "switch_power: 0.9 kW\nlink_power: 34 W\n");
+  const std::string sum = "cluster.fabric={inherits: ndr-rail, switch_price: 1, link_price: 2}";
+  for (const char* option : {"--gpus", "--set"}) {
+    const json stated =
+        json_of(tests::orrery({"topology", option == std::string("--set") ? "gpt3-6.7b-h100" : file, option,
+                               option == std::string("--set") ? sum : "512", "--json", "-"}))["parts"];
+    if (option == std::string("--gpus")) {
+      CHECK(stated == quoted["parts"]);
+    } else {
+      CHECK(stated["price_usd"] == stated["switches"].get<double>() + 2 * (stated["nic_cables"].get<double>() +
+                                                                           stated["switch_cables"].get<double>()));
+      CHECK_FALSE(stated.contains("network_w"));
+    }
+  }
+  const json dearer = json_of(
+      tests::orrery({"topology", file, "--gpus", "512", "--switch-price", "0", "--link-price", "3000", "--json", "-"}));
+  CHECK(dearer["parts"]["price_usd"] == 1024 * 3000);
+  CHECK(dearer["parts"]["network_w"] == quoted["parts"]["network_w"]);
   CHECK_FALSE(json_of(tests::orrery({"topology", "single-node", "--gpus", "8", "--json", "-"})).contains("parts"));
   const Outcome half = tests::orrery({"topology", "ndr-rail", "--switch-price", "20000"});
   CHECK(half.status == 2);

@@ -39,6 +39,29 @@ TEST_CASE("a question by flags is answered with a layout, a step, days and dolla
   CHECK(json::parse(at_once.out)["iteration_time_s"] == result["iteration_time_s"]);
 }
 
+TEST_CASE(
+    "a question's search goes through fewer layouts than there are, finds their best, and goes on where none is") {
+  const auto searched = [](const std::vector<std::string>& more) {
+    std::vector<std::string> words{"search", "--model", "llama3.1-8b", "--device", "h100", "--gpus",
+                                   "16",     "--json",  "-",           "--jobs",   "1"};
+    words.insert(words.end(), more.begin(), more.end());
+    const Outcome outcome = tests::orrery(words);
+    INFO(outcome.err);
+    REQUIRE(outcome.status == 0);
+    return json::parse(outcome.out);
+  };
+  // What a key is varied over is tried whatever a question leaves out: all divisors of 16 GPUs and 512 sequences.
+  const json first = searched({}),
+             all = searched({"--vary", "parallelism.tensor=1:16:2", "--vary", "batch.micro=1:512:2", "--vary",
+                             "parallelism.sequence_parallel=false,true"});
+  CHECK(first["layouts"] < all["layouts"]);
+  CHECK(first["rows"][0]["set"] == all["rows"][0]["set"]);
+  CHECK(first["rows"][0]["iteration_s"] == all["rows"][0]["iteration_s"]);
+  // One stage and one replica leave a tensor group of two nodes alone.
+  const json lone = searched({"--vary", "parallelism.pipeline=1", "--vary", "parallelism.data=1"});
+  CHECK(lone["rows"][0]["set"]["parallelism.tensor"] == "16");
+}
+
 TEST_CASE("flags of a question beside a scenario change it, and --out keeps what was run") {
   const Folder folder;
   const std::string file = (folder.path() / "kept.yaml").string();

@@ -163,6 +163,28 @@ TEST_CASE("the smallest cluster for a deadline meets it, and a smaller one does 
   CHECK(smallest(four / 1000).empty());
 }
 
+TEST_CASE("a deadline is answered in days: how much of it is taken, or by how much the fastest misses it") {
+  const Folder folder;
+  const std::string file = folder.write("small.yaml", tests::small_scenario());
+  const std::vector<std::string> words{"search", file, "--tokens", "1e11", "--top", "1", "--jobs", "1"};
+  const auto found = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> all = words;
+    all.insert(all.end(), more.begin(), more.end());
+    return tests::orrery(all).out;
+  };
+  const double step_s = json::parse(found({"--json", "-"}))["rows"][0]["iteration_s"].get<double>();
+  const json run = json::parse(tests::orrery({"run", file, "--json", "-"}).out);
+  const double tokens = run["tokens_per_s"].get<double>() * run["iteration_time_s"].get<double>();  // of a step
+  const double days = 1e11 / tokens * step_s / 86'400;
+  CHECK(found({}).find(fmt::format("{:.1f}", days)) != std::string::npos);
+  const std::string met = found({"--deadline", fmt::format("{} days", 2 * days)});
+  CHECK(met.find(fmt::format("The first takes {:.1f} days of the {:.1f} there are, 50 %.", days, 2 * days)) !=
+        std::string::npos);
+  const std::string missed = found({"--deadline", fmt::format("{} days", days / 4)});
+  CHECK(missed.find("No layout fits the memory and meets the deadline.") != std::string::npos);
+  CHECK(missed.find(fmt::format(": {:.1f} days, 4 times", days)) != std::string::npos);
+}
+
 TEST_CASE("values given for a key are the only ones tried") {
   const Folder folder;
   const std::string scenario = write_few(folder);

@@ -2,7 +2,7 @@
 //   node reports_test.mjs ORRERY [PART OF A NAME]
 import assert from 'node:assert';
 import {execFileSync} from 'node:child_process';
-import {mkdtempSync, readFileSync, rmSync} from 'node:fs';
+import {mkdtempSync, readFileSync, rmSync, writeFileSync} from 'node:fs';
 import {tmpdir} from 'node:os';
 import {join, resolve} from 'node:path';
 import {pathToFileURL} from 'node:url';
@@ -10,9 +10,25 @@ import {pathToFileURL} from 'node:url';
 import {open_browser, require_package, root} from './browser.mjs';
 
 const program = resolve(process.argv[2]), wanted = process.argv[3] || '';
+const folder = mkdtempSync(join(tmpdir(), 'orrery-reports-'));
+const orrery = (words) => execFileSync(program, words, {env: {...process.env, ORRERY_HOME: root}, stdio: 'pipe'});
+// What some of them read: a queue's jobs, a trace of a step.
+const jobs = join(folder, 'jobs.csv'), trace = join(folder, 'own.json'), first = ['--trace-ranks', '0'];
+const rows = Array.from({length: 60}, (_, i) => [60 * i, [8, 16, 32][i % 3], 600 + 37 * i].join(','));
+writeFileSync(jobs, ['submit_s,gpus,duration_s', ...rows, ''].join('\n'));
+orrery(['run', 'gpt3-6.7b-h100', '--trace', trace, ...first]);
+
 // A command of each kind of page, its scenario as small as its page allows.
 const kReports = {
   run: ['run', 'gpt3-6.7b-h100'],
+  'run of ten thousand ranks, explained': ['run', 'eos-gpt3-175b', '--explain'],
+  'run out of memory': ['run', 'gpt3-6.7b-h100', '--set', 'tp=1', '--set', 'dp=null', '--set', 'batch.micro=8'],
+  search: ['search', 'gpt3-6.7b-h100'],
+  campaign: ['campaign', 'llama3-405b-16384', '--seeds', '8'],
+  queue: ['queue', 'gpt3-6.7b-h100', jobs, '--gpus', '128'],
+  diff: ['diff', trace, 'gpt3-6.7b-h100', '--set', 'software.kernel_issue=50 us'],
+  place: ['place', 'gpt3-6.7b-h100', 'gpt3-6.7b-h100'],
+  validate: ['validate', 'tests/published/megascale.yaml', 'tests/published/dgxc-h100.yaml'],
   'run of a mixture': ['run', 'gpt3-6.7b-h100', '--set', 'model=mixtral-8x7b', '--set', 'batch.micro=1'],
   compare: ['compare', 'gpt3-6.7b-h100', 'gpt3-6.7b-h100'],
   sweep: ['sweep', 'gpt3-6.7b-h100', '--vary', 'batch.micro=1,2,4'],
@@ -20,6 +36,7 @@ const kReports = {
   rl: ['rl', 'qwen3-32b-grpo-256h100-async', '--set', 'rl.prompts=64', '--set', 'rl.mini_batch=1024'],
   topology: ['topology', 'ndr-rail', '--gpus', '1024'],
   'topology of racks': ['topology', 'nvl72-ndr', '--device', 'gb200', '--gpus', '32256'],
+  'topology with its ranks': ['topology', 'eos-gpt3-175b'],
   collective: ['collective', 'ndr-rail', '--op', 'all_reduce', '--gpus', '64', '--sizes', '1MB:64MB:2'],
   traffic: ['traffic', 'gpt3-6.7b-h100'],
   reproduce: ['reproduce', 'megascale-eos'],
@@ -27,17 +44,16 @@ const kReports = {
 
 const browser = await open_browser(true);
 const axe = readFileSync(require_package.resolve('axe-core/axe.min.js'), 'utf8');
-const folder = mkdtempSync(join(tmpdir(), 'orrery-reports-'));
 let failed = 0;
 for (const [name, words] of Object.entries(kReports)) {
   if (!name.includes(wanted)) continue;
   const file = join(folder, name.replaceAll(' ', '-') + '.html');
   try {
-    execFileSync(program, [...words, '--report', file], {env: {...process.env, ORRERY_HOME: root}, stdio: 'pipe'});
+    orrery([...words, '--report', file]);
     for (const colorScheme of ['light', 'dark']) {
       const page = await browser.newPage({viewport: {width: 1280, height: 900}, colorScheme});
       await page.goto(pathToFileURL(file).href);
-      await page.waitForFunction(() => document.documentElement.dataset.ready === 'yes', null, {timeout: 30000});
+      await page.waitForFunction(() => document.documentElement.dataset.ready === 'yes', null, {timeout: 60000});
       await page.evaluate(axe);
       const {violations} = await page.evaluate(() => axe.run());
       const told =

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -124,6 +125,19 @@ void add_interval(nlohmann::ordered_json& page, const StepInterval& interval, do
                           100 * (interval.like.high68 - 1), next[2].get<std::string>());
 }
 
+/// Where the timeline is and how large; a form that is a fraction of it, where it has not got that.
+void write_trace_size(std::ostream& out, const std::string& file) {
+  std::error_code none;  // of a device or a pipe there is no size
+  const auto size = file.empty() ? 0 : std::filesystem::file_size(file, none);
+  if (size == 0 || none) return;
+  const bool small = file.ends_with(".pftrace") || file.ends_with(".gz");
+  out << '\n'
+      << wrapped(fmt::format("The timeline is in {}, {}, for ui.perfetto.dev{}", file,
+                             bytes_text(static_cast<double>(size)),
+                             small ? "." : "; a name that ends in .pftrace makes it a fraction of that."),
+                 "", "  ");
+}
+
 /// Of a question by flags, in the fastest layout that the software has.
 sim::Settings document_of(RunOptions& options) {
   sim::Settings document = asked_scenario(options.scenario, options.first, options.sets, options.assumed);
@@ -212,6 +226,7 @@ int run(RunOptions& options) {
     if (options.formulas) write_formulas(std::cout, formulas_of(scenario, report));
     if (studies.explanation) write_explanation(std::cout, *studies.explanation);
     if (options.advise) write_advice(std::cout, *studies.advice, options.scenario, options.sets, true);
+    write_trace_size(std::cout, options.trace.file);
   }
   if (studies.interrupted()) return kInterrupted;
   return options.require_fit && !report.memory.fits ? kUnmet : kDone;

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <filesystem>
 #include <iostream>
+#include <limits>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -136,14 +137,18 @@ std::string layout_text(const Layout& layout) {
   return layout.dispatcher.empty() ? text : text + " " + layout.dispatcher;
 }
 
+std::string days_text(double seconds) { return fmt::format("{:.1f}", seconds / 86'400); }
+
 void write_best(std::ostream& out, const LayoutSpace& space, const SearchResult& result, std::size_t top, bool energy) {
   const std::vector<Layout>& layouts = space.layouts();
+  const bool trains = result.best.front().result.time_to_train_s > 0;  // so many tokens are known
   const bool sizes = layouts.front().gpus != layouts.back().gpus;
   std::vector<Column> columns{
       {""}, {"layout", Align::left}, {"SP", Align::left}, {"sharding", Align::left}, {"recompute", Align::left}};
   if (sizes) columns.insert(columns.begin() + 1, {"GPUs"});
   const std::vector<std::string> titles = point_titles(energy);
   for (std::size_t i = 1; i < titles.size(); ++i) columns.push_back({titles[i]});
+  if (trains) columns.push_back({"days"});
   TextTable table(std::move(columns), "", 2);
   for (std::size_t i = 0; i < result.best.size(); ++i) {
     if (i >= top && result.pareto[i] == 0) continue;
@@ -153,10 +158,23 @@ void write_best(std::ostream& out, const LayoutSpace& space, const SearchResult&
     if (sizes) cells.insert(cells.begin() + 1, fmt::format("{}", layout.gpus));
     const std::vector<std::string> text = point_text(result.best[i].result, energy);
     cells.insert(cells.end(), text.begin() + 1, text.end());
+    if (trains) cells.push_back(days_text(result.best[i].result.time_to_train_s));
     table.add_row(std::move(cells));
   }
   table.write(out);
   out << (energy ? "* nothing found is as fast on less energy\n" : "* nothing found is as fast in less memory\n");
+}
+
+/// How near to a deadline the fastest layout of all comes, or by how much it misses it. `space` of `fastest`.
+void write_deadline(std::ostream& out, const Visit& fastest, const LayoutSpace& space, double deadline_s) {
+  const double taken = fastest.result.time_to_train_s / deadline_s;
+  const Layout& layout = space.layouts()[fastest.layout];
+  out << wrapped(taken > 1 ? fmt::format("The nearest to it is {} on {} GPUs: {} days, {:.3g} times the {} there are.",
+                                         layout_text(layout), layout.gpus, days_text(fastest.result.time_to_train_s),
+                                         taken, days_text(deadline_s))
+                           : fmt::format("The first takes {} days of the {} there are, {:.0f} %.",
+                                         days_text(fastest.result.time_to_train_s), days_text(deadline_s), 100 * taken),
+                 "", "  ");
 }
 
 /// `subject`: what is searched for, in a line. `evaluates`: now and then, which the search leaves out.
@@ -168,6 +186,7 @@ void write_result(std::ostream& out, const SearchFlags& options, const LayoutSpa
                                      : "No layout fits the memory and meets the deadline.\n");
   } else {
     write_best(out, space, result, options.top, options.objective == "energy");
+    if (!options.deadline.empty()) write_deadline(out, result.best.front(), space, deadline_seconds(options.deadline));
     write_choice(out, choice, result.best.front().result.iteration_s);
     std::string command =
         fmt::format("orrery run {}", options.first.asked() ? flags_of(options.first) : options.scenario);
@@ -411,16 +430,26 @@ int search(SearchFlags& options) {
     const std::int64_t most = options.most_gpus > 0 ? options.most_gpus : job.machine.gpus;
     question.variations.push_back(parse_variation(sizes_up_to(most, std::min(most, job.machine.gpus_per_node))));
   }
-  LayoutSpace space(question.document, question.variations);
   const std::unique_ptr<Crew> crew = make_crew(options.jobs);
+  const unsigned jobs = options.jobs > 0 ? options.jobs : default_jobs();
+  // An answer by flags is to come at once; all layouts are gone through where none of these fits.
+  const bool first = options.first.asked() && crew->alone() && options.resume.empty() && !options.exhaustive;
+  Reach reach = first ? reach_of(job.machine) : Reach{};
+  std::optional<LayoutSpace> laid(std::in_place, question.document, question.variations, reach);
   if (crew->serves()) {
-    crew->serve([&](std::size_t task) { return work_on_layout(space, task); });
+    crew->serve([&](std::size_t task) { return work_on_layout(*laid, task); });
     return kDone;
   }
   const InterruptGuard guard;
-  Notes notes(options, question, space);
-  const SearchResult result =
-      search_layouts(space, question.search, *crew, options.jobs > 0 ? options.jobs : default_jobs(), notes.memory());
+  Notes notes(options, question, *laid);
+  SearchResult result = search_layouts(*laid, question.search, *crew, jobs, notes.memory());
+  if (reach.any() && result.complete && result.best.empty()) {
+    reach = {};
+    laid.emplace(question.document, question.variations);
+    result = search_layouts(*laid, question.search, *crew, jobs);
+  }
+  LayoutSpace& space = *laid;
+  if (reach.any()) options.assumed.push_back(reach_text(reach) + " (--vary KEY=VALUES goes further)");
   notes.finish();
   if (result.complete && result.layouts == result.infeasible) {
     throw sim::UserError(result.refusal.empty() ? "orrery: there is no layout to try, expected fewer --vary"
@@ -430,7 +459,7 @@ int search(SearchFlags& options) {
   const bool by_step = question.search.goal.objective != Objective::memory &&
                        question.search.goal.objective != Objective::energy &&
                        question.search.goal.objective != Objective::gpus;
-  const Choice choice = by_step ? weigh_best(space, result) : Choice{};
+  const Choice choice = by_step ? weigh_best(space, result, jobs) : Choice{};
   if (!options.csv.empty()) write_output(options.csv, [&](std::ostream& out) { write_csv(out, space, result); });
   if (!options.json.empty()) {
     write_output(options.json,
@@ -440,8 +469,19 @@ int search(SearchFlags& options) {
     const auto page = study_page(study_of(options, space, result, scenario_line(job)));
     write_output(options.report, [&](std::ostream& out) { write_page(out, page); });
   }
-  if (options.csv != "-" && options.json != "-" && options.report != "-")
+  if (options.csv != "-" && options.json != "-" && options.report != "-") {
     write_result(std::cout, options, space, result, choice, scenario_line(job), job.evaluation.every_steps > 0);
+    // What misses the deadline is not simulated: the fastest of all layouts says by how much.
+    if (result.best.empty() && result.complete && !options.deadline.empty()) {
+      SearchOptions without = question.search;
+      without.top = 1;
+      without.goal.deadline_s = std::numeric_limits<double>::infinity();
+      without.goal.objective = Objective::time;
+      const SearchResult nearest = search_layouts(space, without, *crew, jobs);
+      if (!nearest.best.empty())
+        write_deadline(std::cout, nearest.best.front(), space, question.search.goal.deadline_s);
+    }
+  }
   answer(options, question.document, space, result);
   if (!result.complete) return kInterrupted;
   return result.failures.empty() ? kDone : kBug;

@@ -24,6 +24,7 @@
 #include "tools/commands/commands.h"
 #include "tools/report/output.h"
 #include "tools/report/page.h"
+#include "tools/report/rank_map.h"
 #include "tools/report/report.h"
 #include "tools/report/sheet.h"
 #include "tools/report/text.h"
@@ -42,6 +43,20 @@ using topology::Cluster;
 /// What the reader was quoted for one of each; -1: nothing. A link is a cable with what is plugged in at both its ends.
 struct Quotes {
   double switch_usd = -1, switch_w = -1, link_usd = -1, link_w = -1;
+
+  /// With what the fabric states, where nothing was quoted.
+  Quotes over(const sim::Settings& fabric) const {
+    Quotes out = *this;
+    const auto stated = [&](const char* key, double quoted) {
+      const sim::Settings* found = quoted < 0 && fabric.is_mapping() ? fabric.find(key) : nullptr;
+      return found != nullptr && !found->is_null() ? found : nullptr;
+    };
+    if (const auto* usd = stated("switch_price", switch_usd)) out.switch_usd = usd->as_number();
+    if (const auto* usd = stated("link_price", link_usd)) out.link_usd = usd->as_number();
+    if (const auto* watts = stated("switch_power", switch_w)) out.switch_w = watts->as_watts();
+    if (const auto* watts = stated("link_power", link_w)) out.link_w = watts->as_watts();
+    return out;
+  }
 };
 
 struct TopologyOptions {
@@ -375,22 +390,31 @@ int topology(const TopologyOptions& options) {
   check_report(options.report);
   const NamedCluster named = read_cluster(options.cluster, options.gpus);
   const Cluster& cluster = named.cluster;
+  const Quotes quotes = options.quotes.over(named.fabric);
+  const auto whole = [](const char* given, double one, const char* other, double two) {
+    if ((one < 0) != (two < 0))
+      throw sim::UserError(fmt::format("topology: got {} alone, expected {} too: a network is both",
+                                       one < 0 ? other : given, one < 0 ? given : other));
+  };
+  whole("--switch-price", quotes.switch_usd, "--link-price", quotes.link_usd);
+  whole("--switch-power", quotes.switch_w, "--link-power", quotes.link_w);
   if (!options.dot.empty()) write_output(options.dot, [&](std::ostream& out) { cluster.write_dot(out); });
   if (!options.svg.empty()) write_svg(cluster, options.svg);
   const bool printed = options.dot != "-" && options.svg != "-" && options.json != "-" && options.report != "-";
   const auto placed =
       printed || !options.json.empty() || !options.report.empty() ? hashed_paths(named) : std::vector<PlacedPaths>{};
   if (!options.json.empty()) {
-    write_output(options.json, [&](std::ostream& out) {
-      write_json(out, description_json(named.title, cluster, placed, options.quotes));
-    });
+    write_output(options.json,
+                 [&](std::ostream& out) { write_json(out, description_json(named.title, cluster, placed, quotes)); });
   }
   if (!options.report.empty()) {
-    write_output(options.report,
-                 [&](std::ostream& out) { write_page(out, description_sheet(named, placed, options.quotes).page()); });
+    nlohmann::ordered_json page = description_sheet(named, placed, quotes).page();
+    page["rank_map"] = named.job ? rank_map_json(named.job->parallelism, named.job->placement, named.job->machine)
+                                 : unit_map_json(cluster);
+    write_output(options.report, [&](std::ostream& out) { write_page(out, page); });
   }
   if (printed) {
-    write_description(std::cout, named.title, cluster, options.quotes);
+    write_description(std::cout, named.title, cluster, quotes);
     if (!placed.empty()) {
       std::cout << '\n' << kHashedMeaning << '\n';
       hashed_table(placed).write(std::cout);
@@ -410,15 +434,10 @@ Action declare_topology(CommandOptions app) {
   const auto quote = [&](const char* name, double& value, const char* help, const char* unit) {
     return app.add_option(name, value, help).type_name(unit).check(Range(0.0, kMost));
   };
-  CommandOption switch_price = quote("--switch-price", quotes.switch_usd, "dollars a switch", "USD");
-  CommandOption link_price = quote("--link-price", quotes.link_usd, "dollars a cable with its transceivers", "USD");
-  switch_price.needs(link_price);
-  link_price.needs(switch_price);
-  CommandOption switch_power = quote("--switch-power", quotes.switch_w, "watts a switch", "W");
-  CommandOption link_power =
-      quote("--link-power", quotes.link_w, "watts of the transceivers at both ends of a cable", "W");
-  switch_power.needs(link_power);
-  link_power.needs(switch_power);
+  quote("--switch-price", quotes.switch_usd, "dollars a switch (default: as the fabric states)", "USD");
+  quote("--link-price", quotes.link_usd, "dollars a cable with its transceivers (likewise)", "USD");
+  quote("--switch-power", quotes.switch_w, "watts a switch (likewise)", "W");
+  quote("--link-power", quotes.link_w, "watts of the transceivers at both ends of a cable (likewise)", "W");
   app.add_option("--dot", options->dot, "write the graph for Graphviz to FILE, or to standard output for -")
       .type_name("FILE");
   app.add_option("--svg", options->svg, "draw the graph (needs Graphviz)").type_name("FILE");

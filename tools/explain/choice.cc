@@ -10,6 +10,7 @@
 #include <ostream>
 #include <set>
 
+#include "tools/parallel.h"
 #include "tools/report/text.h"
 
 namespace orrery::tools {
@@ -47,18 +48,22 @@ std::vector<std::string> of_the_first_alone(const std::vector<std::vector<std::s
 
 }  // namespace
 
-Choice weigh_best(LayoutSpace& space, const SearchResult& result) {
+Choice weigh_best(LayoutSpace& space, const SearchResult& result, unsigned jobs) {
   Choice out;
   const auto errors = shipped_pair_errors();
   if (!errors || result.best.empty()) return out;
-  std::vector<Candidate> candidates;
-  std::vector<std::vector<std::string>> assumptions;
-  for (std::size_t i = 0; i < std::min(kWeighed, result.best.size()); ++i) {
+  const std::size_t weighed = std::min(kWeighed, result.best.size());
+  std::vector<Candidate> candidates(weighed);
+  std::vector<std::vector<std::string>> assumptions(weighed);
+  const std::vector<char> done = for_each_parallel(weighed, jobs, "", [&](std::size_t i) {
+    workloads::Question question;
+    question.cache = &space.cache();
     const workloads::StepReport report =
-        workloads::simulate_step(space.load(space.layouts()[result.best[i].layout]).job, {});
-    candidates.push_back({result.best[i].result.iteration_s, shares_of(report.breakdown_s)});
-    assumptions.push_back(report.assumptions);
-  }
+        workloads::simulate_step(space.load(space.layouts()[result.best[i].layout]).job, question);
+    candidates[i] = {result.best[i].result.iteration_s, shares_of(report.breakdown_s)};
+    assumptions[i] = report.assumptions;
+  });
+  if (std::find(done.begin(), done.end(), 0) != done.end()) return out;  // after a Ctrl-C
   out.chances = chances_of(*errors, candidates);
   if (candidates.size() > 1) out.error68 = errors->at68(candidates[0].shares, candidates[1].shares);
   out.flattered = of_the_first_alone(assumptions, out.chances);

@@ -77,6 +77,7 @@ void write_page(std::ostream& out, const nlohmann::ordered_json& data) {
   if (kind == "compare") out << "<script>\n" << page_part("timeline.js") << "</script>\n";
   if (kind == "serving") out << "<script>\n" << page_part("served_charts.js") << "</script>\n";
   if (kind == "rl") out << "<script>\n" << page_part("rl_charts.js") << "</script>\n";
+  if (kind == "sheet" && data.contains("rank_map")) out << "<script>\n" << page_part("rank_map.js") << "</script>\n";
   if (kind == "run") {
     for (const char* part : {"timeline.js", "advice.js", "explain.js", "rank_map.js"})
       out << "<script>\n" << page_part(part) << "</script>\n";

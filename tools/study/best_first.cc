@@ -12,6 +12,7 @@
 #include <map>
 #include <mutex>
 #include <queue>
+#include <tuple>
 
 #include "sim/error.h"
 #include "tools/parallel.h"
@@ -63,23 +64,43 @@ std::string kind_of(const std::string& refusal) {
   return kind;
 }
 
+/// Layouts by the half-open ranges that a thread goes through at a time, the longest first: what follows from the ranks
+/// of a stage is worked out once for all of a range.
+std::vector<std::pair<std::size_t, std::size_t>> ranges_of(const std::vector<Layout>& layouts, unsigned jobs) {
+  constexpr std::size_t kLeast = 64, kRangesOfThread = 8;
+  const std::size_t most = std::max(kLeast, layouts.size() / (kRangesOfThread * jobs));
+  const auto stage = [](const Layout& l) {
+    return std::tuple(l.gpus, l.tensor, l.pipeline, l.expert, l.expert_tensor);
+  };
+  std::vector<std::pair<std::size_t, std::size_t>> ranges;
+  for (std::size_t begin = 0, end = 0; begin < layouts.size(); begin = end) {
+    for (end = begin + 1; end < layouts.size() && end - begin < most; ++end) {
+      if (stage(layouts[end]) != stage(layouts[begin])) break;
+    }
+    ranges.emplace_back(begin, end);
+  }
+  std::stable_sort(ranges.begin(), ranges.end(),
+                   [](const auto& a, const auto& b) { return a.second - a.first > b.second - b.first; });
+  return ranges;
+}
+
 /// Feasible layouts with their bounds.
 std::vector<Candidate> candidates_of(LayoutSpace& space, const SearchOptions& options, unsigned jobs,
                                      SearchResult& out) {
   const std::vector<Layout>& layouts = space.layouts();
   std::vector<double> bounds(layouts.size(), -1), memory(layouts.size(), 0), energy(layouts.size(), 0);
-  constexpr std::size_t kBlock = 256;
+  const std::vector<std::pair<std::size_t, std::size_t>> ranges = ranges_of(layouts, jobs);
   std::vector<workloads::StepBound> free_bounds(jobs);
   std::mutex mutex;
   std::size_t first_refused = layouts.size();
-  const auto block = [&](std::size_t b) {
+  const auto range = [&](std::size_t r) {
     workloads::StepBound bound;
     {
       const std::lock_guard lock(mutex);
       bound = std::move(free_bounds.back());
       free_bounds.pop_back();
     }
-    for (std::size_t i = b * kBlock; i < std::min(layouts.size(), (b + 1) * kBlock); ++i) {
+    for (std::size_t i = ranges[r].first; i < ranges[r].second; ++i) {
       try {
         const workloads::Job job = space.load(layouts[i]).job;
         bounds[i] = sim::to_seconds(bound.of(job));
@@ -104,8 +125,7 @@ std::vector<Candidate> candidates_of(LayoutSpace& space, const SearchOptions& op
     const std::lock_guard lock(mutex);
     free_bounds.push_back(std::move(bound));
   };
-  const std::vector<char> done =
-      for_each_parallel((layouts.size() + kBlock - 1) / kBlock, jobs, "hundreds of bounds", block);
+  const std::vector<char> done = for_each_parallel(ranges.size(), jobs, "ranges of bounds", range);
   out.layouts = layouts.size();
   if (std::find(done.begin(), done.end(), 0) != done.end()) {  // a layout without a bound is not infeasible
     out.complete = false;

@@ -25,6 +25,8 @@ class Crew {
   virtual ~Crew() = default;
   /// Whether this process only works for another: it then calls serve() instead of run().
   virtual bool serves() const { return false; }
+  /// Whether no other process works on the study: one may then be given up for another.
+  virtual bool alone() const { return true; }
   /// Works until the process that runs the study has no more tasks.
   virtual void serve(const Work&) {}
   /// How many tasks are worked on at a time.

@@ -89,8 +89,8 @@ workloads::Job layoutless_job(const sim::Settings& document) {
   }
 }
 
-LayoutSpace::LayoutSpace(sim::Settings document, const std::vector<Variation>& variations)
-    : document_(std::move(document)), offers_(offers_of(document_)) {
+LayoutSpace::LayoutSpace(sim::Settings document, const std::vector<Variation>& variations, const Reach& reach)
+    : document_(std::move(document)), offers_(offers_of(document_)), reach_(reach) {
   const workloads::Job base = layoutless_job(document_);
   model_ = base.model;
   global_ = base.batch.global;
@@ -134,7 +134,8 @@ void LayoutSpace::enumerate(std::int64_t gpus) {
   layout.gpus = gpus;
   if (gpus % others_ != 0) return;
   const std::vector<std::int64_t> one{1};
-  const std::vector<std::int64_t> tensors = offers_.tensor ? divisors(gpus / others_) : one;
+  std::vector<std::int64_t> tensors = offers_.tensor ? divisors(gpus / others_) : one;
+  if (reach_.tensor > 0) std::erase_if(tensors, [&](std::int64_t ranks) { return ranks > reach_.tensor; });
   for (const std::int64_t tensor : numbers("parallelism.tensor", tensors)) {
     if (gpus % (tensor * others_) != 0 || model_.attention.heads % tensor != 0) continue;
     layout.tensor = tensor;
@@ -174,11 +175,15 @@ void LayoutSpace::enumerate_rest(Layout layout) {
             replicated ? offers_.sharding_of(all_sharding, layout.pipeline > 1) : std::vector<std::string>{"none"});
   const std::vector<std::string> truths{"true", "false"};
   const std::vector<std::string> sequence =
-      words("parallelism.sequence_parallel",
-            layout.tensor > 1 ? std::vector<std::string>{"false", "true"} : std::vector<std::string>{"false"});
+      words("parallelism.sequence_parallel", layout.tensor == 1   ? std::vector<std::string>{"false"}
+                                             : reach_.in_sequence ? std::vector<std::string>{"true"}
+                                                                  : std::vector<std::string>{"false", "true"});
+  std::vector<std::int64_t> micros = divisors(global_ / layout.data);
+  if (reach_.pass_tokens > 0)
+    std::erase_if(micros, [&](std::int64_t n) { return n > 1 && n * model_.seq > reach_.pass_tokens; });
   for (const std::int64_t n : numbers("parallelism.virtual_pipeline", chunk_counts(model_.layers, layout.pipeline))) {
     layout.chunks = n;
-    for (const std::int64_t micro : numbers("batch.micro", divisors(global_ / layout.data))) {
+    for (const std::int64_t micro : numbers("batch.micro", micros)) {
       layout.micro = micro;
       for (const std::string& with : sequence) {
         if (std::find(truths.begin(), truths.end(), with) == truths.end()) {
@@ -224,11 +229,34 @@ void LayoutSpace::enumerate_groups(Layout layout) {
   }
 }
 
-scenarios::Scenario LayoutSpace::load(const Layout& layout) {
-  sim::Settings document = document_;
-  for (const auto& [key, value] : settings_of(layout)) {
-    document.set_path(key, sim::Settings::scalar(value, {"layout", 0, 0}));
+LayoutSpace::Laid LayoutSpace::laid_out(const Layout& layout) {
+  Laid laid;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!laid_.empty()) {
+      laid = std::move(laid_.back());
+      laid_.pop_back();
+    }
   }
+  if (laid.settings.empty()) laid.document = document_;
+  auto settings = settings_of(layout);  // the same keys in the same order for all layouts of the space
+  for (std::size_t i = 0; i < settings.size(); ++i) {
+    const auto& [key, value] = settings[i];
+    if (i < laid.settings.size() && laid.settings[i].second == value) continue;
+    laid.document.set_path(key, sim::Settings::scalar(value, {"layout", 0, 0}));
+  }
+  laid.settings = std::move(settings);
+  return laid;
+}
+
+scenarios::Scenario LayoutSpace::load(const Layout& layout) {
+  const auto give_back = [this](Laid* laid) {
+    const std::lock_guard lock(mutex_);
+    laid_.push_back(std::move(*laid));
+  };
+  Laid laid = laid_out(layout);
+  const std::unique_ptr<Laid, decltype(give_back)> lent(&laid, give_back);  // layouts that are refused give it back too
+  const sim::Settings& document = laid.document;
   std::shared_ptr<Loaded> machine;
   {
     const std::lock_guard lock(mutex_);

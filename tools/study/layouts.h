@@ -40,11 +40,19 @@ std::vector<std::int64_t> chunk_counts(std::int64_t layers, std::int64_t pipelin
 /// run either, the scenario's own complaint is the one that is thrown, a sim::UserError.
 workloads::Job layoutless_job(const sim::Settings& document);
 
+/// How far a search goes where no variation says so; 0: as far as layouts divide.
+struct Reach {
+  std::int64_t tensor = 0;       // ranks of a tensor group
+  std::int64_t pass_tokens = 0;  // tokens of a micro-batch; one sequence always
+  bool in_sequence = false;      // tensor groups with sequence parallelism alone
+  bool any() const { return tensor > 0 || pass_tokens > 0; }
+};
+
 class LayoutSpace {
  public:
   /// `document`: the scenario. `variations` replace the values that are tried of a key; one of any other key than those
   /// of settings_of() is refused with a sim::UserError.
-  LayoutSpace(sim::Settings document, const std::vector<Variation>& variations);
+  LayoutSpace(sim::Settings document, const std::vector<Variation>& variations, const Reach& reach = {});
 
   /// What is tried without a variation: every divisor of the GPUs for tensor, pipeline and data; micro-batches that
   /// divide a replica's batch; one chunk per stage, or as many as cut the layers (or layers, embedding and head) into
@@ -70,10 +78,18 @@ class LayoutSpace {
   std::vector<std::int64_t> numbers(const char* key, std::vector<std::int64_t> otherwise) const;
   std::vector<std::string> words(const char* key, std::vector<std::string> otherwise) const;
 
+  /// The scenario as a layout changed it: a search goes through layouts that differ from the last in a key or two.
+  struct Laid {
+    sim::Settings document;
+    std::vector<std::pair<std::string, std::string>> settings;
+  };
+  Laid laid_out(const Layout& layout);
+
   static constexpr std::size_t kMostCached = 256;  // of 12,288 ranks, folded: about as many megabytes
 
   sim::Settings document_;
   Offers offers_;
+  Reach reach_;
   std::map<std::string, std::vector<std::string>> given_;
   workloads::Model model_;
   std::int64_t global_ = 1, others_ = 1;  // sequences per step; ranks per layer beside tensor, pipeline and data
@@ -86,6 +102,7 @@ class LayoutSpace {
   };
   std::mutex mutex_;
   std::map<std::int64_t, std::shared_ptr<Loaded>> machines_;  // by GPUs
+  std::vector<Laid> laid_;                                    // one for each thread that has none in use
 };
 
 }  // namespace orrery::tools

@@ -48,7 +48,6 @@ RlStudy study_rl(const RlScenario& scenario) {
   return study;
 }
 
-#ifndef ORRERY_DATA_MOUNTED  // a page without a server has no threads
 std::vector<RlSplit> split_rl(const sim::Settings& document, unsigned jobs) {
   const RlScenario base = scenarios::load_rl(document);
   if (base.spec.placement == rl::Placement::colocated)
@@ -96,7 +95,5 @@ std::vector<RlSplit> split_rl(const sim::Settings& document, unsigned jobs) {
   });
   return splits;
 }
-
-#endif
 
 }  // namespace orrery::tools

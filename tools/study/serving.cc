@@ -17,13 +17,13 @@ using nlohmann::ordered_json;
 
 namespace {
 
-constexpr double kMs = 1e3, kPicoseconds = 1e12;
+constexpr double kMs = 1e3;
 
 double per_second(const ServingStudy& study, double count) {
   return study.duration_s > 0 ? count / study.duration_s : 0;
 }
 
-double seconds_of(serving::Time time) { return static_cast<double>(time) / kPicoseconds; }
+double seconds_of(serving::Time time) { return static_cast<double>(time) / sim::kPicosecondsPerSecond; }
 
 std::string share_text(double share) { return fmt::format("{:.1f} %", 100 * share); }
 

@@ -64,7 +64,8 @@ const embedded = [
 const page = part('index.html')
                  .split('\n')
                  .map((line) => {
-                   const asked = /^<!-- insert:(\w+)(?::([\w.]+))? -->$/.exec(line);
+                   const asked = /^<!-- insert:(\w+)(?::([\w.-]+))? -->$/.exec(line);
+                   if (!asked && line.includes('<!-- insert:')) throw new Error('assemble: what does this ask for? ' + line);
                    if (!asked) return line;
                    if (asked[1] === 'data') return embedded;
                    return asked[1] === 'style' ? '<style>\n' + part(asked[2]) + '</style>' : script('', part(asked[2]));

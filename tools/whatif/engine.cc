@@ -15,10 +15,16 @@
 #include "scenarios/would_fit.h"
 #include "scenarios/yaml_text.h"
 #include "sim/error.h"
+#include "tools/explain/advice.h"
+#include "tools/explain/advice_text.h"
+#include "tools/explain/newness.h"
+#include "tools/explain/served_advice.h"
 #include "tools/import/parse_json.h"
+#include "tools/parallel.h"
 #include "tools/report/report.h"
 #include "tools/report/run_page.h"
 #include "tools/study/point.h"
+#include "tools/study/rl.h"
 #include "tools/whatif/catalogue.h"
 #include "tools/whatif/drafts.h"
 #include "tools/whatif/layout.h"
@@ -27,14 +33,6 @@
 #include "workloads/step/step.h"
 #include "workloads/step/step_cache.h"
 
-#ifndef ORRERY_DATA_MOUNTED
-#include "tools/explain/advice.h"
-#include "tools/explain/advice_text.h"
-#include "tools/explain/newness.h"
-#include "tools/explain/served_advice.h"
-#include "tools/parallel.h"
-#include "tools/study/rl.h"
-#endif
 
 namespace orrery::tools {
 
@@ -154,7 +152,15 @@ ordered_json WhatIfEngine::State::run(const json& request) {
   }
 }
 
-#ifndef ORRERY_DATA_MOUNTED
+/// Simulations at a time: a page without a server has one thread for each of its engines.
+unsigned jobs_here() {
+#ifdef ORRERY_DATA_MOUNTED
+  return 1;
+#else
+  return default_jobs();
+#endif
+}
+
 /// How sure: the interval of such steps by the published rows that ship, which are read once.
 void add_interval(ordered_json& out, const scenarios::Scenario& scenario, const workloads::StepReport& report) {
   const auto interval = interval_of_run(scenario, report);
@@ -163,25 +169,17 @@ void add_interval(ordered_json& out, const scenarios::Scenario& scenario, const 
 }
 
 ordered_json advice_on(const Settings& document, const std::string& file) {
-  if (kind_of(document) == QuestionKind::serve) return served_advice_json(advise_served(document, default_jobs()));
+  if (kind_of(document) == QuestionKind::serve) return served_advice_json(advise_served(document, jobs_here()));
   constexpr std::size_t kShown = 5;
   AdviceOptions options;
   options.top = kShown;
   options.pairs = 0;
+  options.jobs = jobs_here();
   return advice_json(advise(document, options), file, {});
 }
 ordered_json splits_of(const Settings& document) {
-  return {{"splits", rl_splits_json(split_rl(document, default_jobs()))}};
+  return {{"splits", rl_splits_json(split_rl(document, jobs_here()))}};
 }
-#else  // a page without a server has neither the published rows nor threads
-void add_interval(ordered_json&, const scenarios::Scenario&, const workloads::StepReport&) {}
-ordered_json advice_on(const Settings&, const std::string&) {
-  throw UserError("request: advise: is answered by orrery page and orrery advise");
-}
-ordered_json splits_of(const Settings&) {
-  throw UserError("request: splits: is answered by orrery page and orrery rl --split");
-}
-#endif
 
 ordered_json WhatIfEngine::State::step(const Settings& document, const json& request) {
   const scenarios::Scenario scenario = scenarios::load_scenario(document);

@@ -30,10 +30,10 @@ class WhatIfEngine {
   ///              Where it does not fit, the search for what would takes longest: "remedies": false leaves it out;
   ///              "nearest": true and "changed": KEY: what does not load comes back as {"error", "nearest": {"set",
   ///              "keeps", "follows"}, "layout"} with the nearest that does (nearest.h);
-  ///   advise     {"text", "file", "sets"}: what would make it faster, as `orrery advise --json` (of `orrery page`);
+  ///   advise     {"text", "file", "sets"}: what would make it faster, as `orrery advise --json`;
   ///              A scenario with a section serving or rl is answered as `orrery serving --json` or `orrery rl --json`
   ///              does ("kind": "serve" or "rl"), its charts being the data of their reports;
-  ///   splits     {"text", "file", "sets"}: the GPUs shared out, as `orrery rl --split --json` (of `orrery page`);
+  ///   splits     {"text", "file", "sets"}: the GPUs shared out, as `orrery rl --split --json`;
   ///   remedies   {"text", "file", "sets"}: what would fit, {"would_fit": [{"set", "peak_bytes"}]};
   ///   points     {"text", "file", "points": [[sets]]}: a step for each list of sets, in short;
   ///   import     {"form": "hf" | "megatron" | "nemo", "text", "file"}: a scenario as YAML.

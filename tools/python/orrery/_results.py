@@ -3,15 +3,53 @@
 import difflib
 import html
 import json as _json
+import re
+
+# What a column holds where no row has a value: names that end in a unit are of numbers.
+_MEASURED = re.compile(r"(^|_)(s|ms|us|bytes|gb|gbs|pct|usd|w|j|tokens|flops|pflops)$")
+
+
+def level(row, above=""):
+    """A row without mappings in it: {"memory_gb": {"measured": 1}} is a column memory_gb.measured. What is laid over a
+    scenario (`set`) stays a mapping, and so do lists."""
+    out = {}
+    for key, value in row.items():
+        name = f"{above}{key}"
+        if isinstance(value, dict) and key != "set":
+            out.update(level(value, f"{name}."))
+        else:
+            out[name] = value
+    return out
+
+
+def dtype_of(name, values):
+    """pandas' type of a column: truths, whole numbers and numbers as such, with gaps where there is none; None: as it
+    stands."""
+    there = [value for value in values if value is not None]
+    if not there:
+        return "float64" if _MEASURED.search(name) else None
+    if all(isinstance(value, bool) for value in there):
+        return "bool" if len(there) == len(values) else "boolean"
+    if any(isinstance(value, bool) or not isinstance(value, (int, float)) for value in there):
+        return None
+    if all(isinstance(value, int) for value in there) and not _MEASURED.search(name):
+        return "int64" if len(there) == len(values) else "Int64"
+    return "float64"
 
 
 def table(rows):
-    """Rows (dicts) as a pandas DataFrame where pandas is installed, else as they are."""
+    """Rows (dicts) as a pandas DataFrame where pandas is installed, else as a list of dicts, each without mappings in
+    it. Every row has all columns, None where it has no value."""
+    rows = [level(row) for row in rows]
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    rows = [{name: row.get(name) for name in names} for row in rows]
     try:
         import pandas
     except ImportError:
         return rows
-    return pandas.DataFrame(rows)
+    columns = {name: [row[name] for row in rows] for name in names}
+    return pandas.DataFrame({name: pandas.Series(values, dtype=dtype_of(name, values) or "object")
+                             for name, values in columns.items()})
 
 
 def html_table(columns, rows):
@@ -28,13 +66,17 @@ def typed(text):
         value = _json.loads(text)
     except ValueError:
         return text
-    return value if isinstance(value, (int, float, bool)) else text
+    return value if value is None or isinstance(value, (int, float, bool)) else text
+
+
+def typed_set(settings):
+    """Settings with values as they were meant."""
+    return {key: typed(value) for key, value in settings.items()}
 
 
 def flat(row):
     """A row of a study with its settings as columns beside its results."""
-    settings = {key: typed(value) for key, value in row["set"].items()}
-    return {**settings, **{key: value for key, value in row.items() if key != "set"}}
+    return {**typed_set(row["set"]), **{key: value for key, value in row.items() if key != "set"}}
 
 
 def missing(what, name, names):
@@ -217,8 +259,9 @@ class Advice:
     @property
     def suggestions(self):
         """A row for each suggestion; `set` is what to lay over the scenario."""
-        return table([{key: row[key] for key in ("kind", "saved_pct", "iteration_time_s", "peak_bytes", "reason",
-                                                 "confidence", "needs", "set")} for row in self.json["suggestions"]])
+        return table([{**{key: row[key] for key in ("kind", "saved_pct", "iteration_time_s", "peak_bytes", "reason",
+                                                    "confidence", "needs")}, "set": typed_set(row["set"])}
+                      for row in self.json["suggestions"]])
 
     def __len__(self):
         return len(self.json["suggestions"])
@@ -256,12 +299,14 @@ class Answer:
 
     @property
     def rows(self):
-        """The first list of rows of the document as a table."""
+        """The first list of rows of the document as a table; where it has none, its figures as the one row."""
         lists = [self.json] if isinstance(self.json, list) else list(self.json.values())
         for rows in lists:
             if isinstance(rows, list) and rows and all(isinstance(row, dict) for row in rows):
                 return table(rows)
-        return table([])
+        if not isinstance(self.json, dict):
+            return table([])
+        return table([{name: value for name, value in level(self.json).items() if not isinstance(value, list)}])
 
     def __str__(self):
         return self._text if isinstance(self._text, str) else self._text()

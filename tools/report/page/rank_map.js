@@ -41,6 +41,80 @@ function rank_map_section() {
   draw(first);
 }
 
+// Every GPU of the cluster at once: a block is a node, a square in it a GPU, coloured by the place of its rank along one
+// dimension. Squares shrink until all have room.
+function rank_picture_section() {
+  const map = data.rank_map, dimensions = map.dimensions;
+  // What the boxes of all nodes show already is not drawn again.
+  if (dimensions.length === 0 || map.nodes * map.gpus_per_node <= map.ranks.length) return;
+  const rank_of = (gpu) => map.rank_of_gpu ? map.rank_of_gpu[gpu] : gpu;
+  const place_of = (rank, d) => Math.floor(rank % d.within / d.cut) % d.size;
+  const place = section(
+      'all-ranks', map.ranks.length ? 'All ranks' : 'All GPUs',
+      'A block is a node, a square in it a GPU: ' + grouped(map.gpus) + ' on ' + grouped(map.nodes) +
+          ' nodes. Squares of one colour are at the same place along the chosen dimension; there are ' +
+          kPalette.length + ' colours, which then come again.');
+  const across = map.gpus_per_node <= 16 ? Math.min(4, map.gpus_per_node) : Math.ceil(Math.sqrt(map.gpus_per_node));
+  const down = Math.ceil(map.gpus_per_node / across), gap = 3, tallest = 720;
+  let chosen = Math.max(0, dimensions.findIndex((d) => d.name === 'pipeline')), blocks = 1, size = 10;
+  const canvas = el('canvas', {role: 'img', className: 'all-ranks'});
+  const context = canvas.getContext('2d');
+  const draw = () => {
+    const width = Math.max(320, place.clientWidth - 2);
+    for (size = 16; size > 1; --size) {
+      blocks = Math.max(1, Math.floor(width / (across * size + gap)));
+      if (Math.ceil(map.nodes / blocks) * (down * size + gap) <= tallest) break;
+    }
+    const height = Math.ceil(map.nodes / blocks) * (down * size + gap), sharp = devicePixelRatio || 1;
+    canvas.width = width * sharp;
+    canvas.height = height * sharp;
+    canvas.style.width = width + 'px';
+    canvas.style.height = height + 'px';
+    context.scale(sharp, sharp);
+    const line = size > 3 ? 1 : 0;
+    for (let gpu = 0; gpu < map.gpus; ++gpu) {
+      const node = Math.floor(gpu / map.gpus_per_node), within = gpu % map.gpus_per_node, rank = rank_of(gpu);
+      context.fillStyle = rank < 0 ? css('line') : kPalette[place_of(rank, dimensions[chosen]) % kPalette.length][0];
+      context.fillRect(
+          node % blocks * (across * size + gap) + within % across * size,
+          Math.floor(node / blocks) * (down * size + gap) + Math.floor(within / across) * size, size - line, size - line);
+    }
+    canvas.setAttribute(
+        'aria-label', grouped(map.gpus) + ' GPUs on ' + grouped(map.nodes) + ' nodes, coloured by ' +
+            dimensions[chosen].name + ', which has ' + grouped(dimensions[chosen].size) + ' places');
+  };
+  canvas.addEventListener('pointermove', (event) => {
+    const wide = across * size + gap, tall = down * size + gap;
+    const column = Math.floor(event.offsetX / wide), row = Math.floor(event.offsetY / tall);
+    const x = Math.floor((event.offsetX - column * wide) / size), y = Math.floor((event.offsetY - row * tall) / size);
+    const node = row * blocks + column, gpu = node * map.gpus_per_node + y * across + x;
+    const on = column < blocks && x < across && y < down && node < map.nodes && gpu < map.gpus;
+    const rank = on ? rank_of(gpu) : -1;
+    const told = on ? ['node ' + node, 'GPU ' + gpu].concat(
+                          rank < 0                ? ['no rank'] :
+                              map.ranks.length ? ['rank ' + rank] :
+                                                 [],
+                          rank < 0 ? [] : dimensions.map((d) => d.name + ' ' + place_of(rank, d))) : [];
+    show_tip(event, told.join(', '));
+  });
+  canvas.addEventListener('pointerleave', (event) => show_tip(event, ''));
+  const choice = el(
+      'select', {
+        id: 'picture-dimension',
+        onchange: (event) => {
+          chosen = Number(event.target.value);
+          draw();
+        }
+      },
+      dimensions.map((d, i) => el('option', {value: String(i)}, d.name + ' (' + grouped(d.size) + ')')));
+  choice.value = String(chosen);
+  place.append(
+      el('div', {className: 'controls'}, el('label', {htmlFor: 'picture-dimension'}, 'coloured by '), choice), canvas);
+  draw();
+  redraws.push(draw);
+  addEventListener('resize', draw);
+}
+
 // The layout as a grid: a column is a pipeline stage, a row a replica, a box the ranks that share one stage's layers of
 // one replica, by tensor, then by context. The first and the last of many are drawn.
 function rank_grid_section() {

@@ -410,6 +410,7 @@ breakdown_section();
 timeline_section();
 memory_section();
 rank_map_section();
+rank_picture_section();
 rank_grid_section();
 traffic_section();
 roofline_section();

@@ -101,6 +101,10 @@ for (const part of data.sections) {
   if (part.columns) place.append(sheet_table(part.columns, part.rows));
   if (part.chart) sheet_chart(place, part.chart);
   if (part.levels) place.append(levels_drawing(part.levels));
+  if (part.levels && data.rank_map) {
+    rank_picture_section();
+    if (data.rank_map.ranks.length) rank_map_section();
+  }
   if (part.text) place.append(el('pre', {tabIndex: 0}, part.text));
   if (part.notes && part.notes.length) place.append(el('ul', {}, part.notes.map((note) => el('li', {}, note))));
 }

@@ -79,6 +79,7 @@ class Worker : public Crew {
     }
     if (tag == kAllThere) MPI_Finalize();
   }
+  bool alone() const override { return false; }
   bool serves() const override { return true; }
   std::size_t hands() const override { return 1; }
   bool run(const std::vector<std::size_t>&, const Work&, const Keep&, const std::function<bool()>&) override {
@@ -115,6 +116,7 @@ class Master : public Crew {
  public:
   Master(int ranks, unsigned jobs) : threads_(std::max(1u, jobs)), ranks_(static_cast<std::size_t>(ranks)) {}
   ~Master() override { part(); }
+  bool alone() const override { return false; }
   std::size_t hands() const override { return threads_ + ranks_.size() - 1; }
 
   bool run(const std::vector<std::size_t>& tasks, const Work& work, const Keep& keep,

@@ -69,6 +69,14 @@ class MarkedText {
     this.cm.on('inputRead', (cm, {text}) => /^[\w{]$/.test(text[0]) && this.complete());
     this.cm.on('cursorActivity', () => this.help());
     host.addEventListener('focusin', () => this.cm.refresh());
+    // What replaces several lines is not left to the browser: it takes their elements away, which CodeMirror goes on to
+    // look for where parts of the old text and the new are the same.
+    field.addEventListener('beforeinput', (event) => {
+      const {anchor, head} = this.cm.listSelections()[0];
+      if (event.inputType !== 'insertText' || !event.data || anchor.line === head.line) return;
+      event.preventDefault();
+      this.cm.replaceSelection(event.data, 'end', '+input');
+    });
     this.field = field;
   }
   value() {

@@ -1,6 +1,5 @@
 // What to change, as `orrery advise` finds it around the scenario on the screen: each suggestion simulated, and taken
-// by one click. Asked for by a button, since it takes a second or two; the page without a program behind it has the
-// command instead.
+// by one click. Asked for by a button, since it takes a second or two. What cannot be advised on has the command.
 'use strict';
 
 let advice_asked = 0;
