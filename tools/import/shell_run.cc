@@ -648,6 +648,7 @@ class Shell : ShellExpansion {
       for (ShellState& each : states) {
         const ShellText text = joined(*here, each);
         if (plain(text).find("--") == std::string::npos) {
+          each.documents.push_back(plain(text));
           next.push_back(std::move(each));
           continue;
         }

@@ -47,6 +47,7 @@ struct ShellWay {
   std::map<std::string, std::string> variables;  // known ones, as they are at the end
   std::vector<ShellRun> held;                    // options that variables hold, a variable each
   std::vector<ShellDecision> decisions;
+  std::vector<std::string> documents;  // that it writes: here-documents that are no launch
 };
 struct ShellRuns {
   std::vector<ShellWay> ways;        // at least one
