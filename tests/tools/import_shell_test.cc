@@ -320,3 +320,19 @@ TEST_CASE("the configuration of DeepSpeed that a script writes says the stage") 
   CHECK(draft_of(script("2", "  \"wall_clock_breakdown\": false,\n", "")).ignored().size() >
         draft_of(script("2", "", "")).ignored().size());
 }
+
+TEST_CASE("a script that waits for its server and measures it is followed up to the server's start") {
+  const Folder folder;
+  const std::string serves = "vllm serve meta-llama/Llama-3.1-8B --tensor-parallel-size 2 &\n";
+  const auto imported = [&](const std::string& more) {
+    return tools::import_server("vllm", {folder.write("serve.sh", serves + more)}, 8, {}, {});
+  };
+  const tools::Draft followed = imported("curl localhost\n"), cut = imported("wait_for() { wait_for; }\nwait_for\n");
+  CHECK(cut.values() == followed.values());
+  CHECK(std::any_of(cut.ignored().begin(), cut.ignored().end(), [](const std::string& each) {
+    return each.find("what follows the start of the server") != std::string::npos;
+  }));
+  // Of a launch that never comes the cause stays the one that it had.
+  CHECK_THROWS_WITH(tools::import_server("vllm", {folder.write("loop.sh", "f() { f; }\nf\n")}, 8, {}, {}),
+                    ContainsSubstring("calls deeper than 32"));
+}

@@ -22,6 +22,8 @@ struct ShellGiven {
   bool arguments_known = false;                    // else they are unset
   /// The text of a file that a script reads in (source, bash FILE), by its path; empty: none is read.
   std::function<std::optional<std::string>(const std::string&)> read;
+  /// Whether a command is the one that is looked for, behind which nothing is followed; empty: all is.
+  std::function<bool(const struct ShellRun&)> ends;
 };
 
 struct ShellField {
