@@ -180,6 +180,21 @@ void load_routing(const Settings* section, Job& job) {
                               experts.count};
 }
 
+/// Experts with room for so many tokens drop the rest, so that no rank is given more than its experts have room for,
+/// however routing deals them out; one that pads computes just that (Megatron-Core, megatron/core/transformer/moe/
+/// moe_utils.py, topk_softmax_with_capacity). Ranks that draw their own tokens stay as drawn.
+void cap_routing(Job& job) {
+  workloads::ExpertStyle& style = job.method.experts;
+  if (style.capacity_factor == 0) return;
+  const double most = style.pads_to_capacity ? 1 : std::max(1.0, style.capacity_factor);
+  if (style.imbalance <= most) return;
+  job.assumptions.push_back(fmt::format(
+      "experts.capacity_factor: of the {:.2f} times the mean that the busiest rank is given, its experts have "
+      "room for {:.2f}; the rest is dropped.",
+      style.imbalance, most));
+  style.imbalance = style.busiest = most;
+}
+
 /// Whose kernels carry out the exchanges, and the SMs that they take.
 void load_exchange_library(const Settings* section, workloads::ExpertStyle& style) {
   const Settings* processors = given(section, "dispatcher_sms");
@@ -244,6 +259,7 @@ void load_expert_style(const Settings& document, Job& job) {
   style.fused_router = boolean(section, "fused_router", style.fused_router);
   style.router_fp32 = boolean(section, "router_fp32", style.router_fp32);
   load_routing(section, job);
+  if (given(section, "seed") == nullptr) cap_routing(job);
 }
 
 }  // namespace orrery::scenarios

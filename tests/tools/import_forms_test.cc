@@ -358,6 +358,34 @@ TEST_CASE("fine-tuning by Axolotl and LLaMA-Factory: adapters by rank, what is s
   CHECK(factory.document().find_path("model.seq")->text() == "4096");
 }
 
+TEST_CASE("what is tuned, a date and the type of weights in a name change no size of the model that it is") {
+  const Folder folder;
+  const auto named = [&](const std::string& name, const std::string& more = "") {
+    return tools::import_axolotl(folder.write("a.yml", "base_model: " + name + "\nsequence_len: 2048\n" + more), 1, {});
+  };
+  const auto ships = [&](const std::string& name) {
+    return named(name).document().find_path("model.inherits")->text();
+  };
+  CHECK(ships("Qwen/Qwen3-4B-Instruct-2507") == "qwen3-4b");
+  CHECK(ships("hugging-quants/Meta-Llama-3.1-405B-BNB-NF4-BF16") == "llama3.1-405b");
+  CHECK(ships("meta-llama/Llama-3.3-70B-Instruct") == "llama3.1-70b");
+  CHECK(ships("google/gemma-3-12b-it") == "gemma3-12b");
+  CHECK(ships("TinyLlama/TinyLlama-1.1B-Chat-v1.0") == "tinyllama-1.1b");
+  CHECK(remarks_of(named("Qwen/Qwen3-VL-4B-Instruct")).find("vision encoder: left out") != std::string::npos);
+  CHECK_THROWS_WITH(ships("Qwen/Qwen3-5B"), ContainsSubstring("got Qwen/Qwen3-5B, which does not ship"));
+  // Adapters stand beside a mixture's products; transformers has none of its further predictions. Windows of 4096 keys
+  // reach no further than 2048 tokens, which YAML 1.1 may write as 2_048.
+  const tools::Draft latent = tools::import_axolotl(
+      folder.write("m.yml", "base_model: deepseek-ai/DeepSeek-V3\nadapter: lora\nlora_target_linear: true\n"), 8,
+      {"model={inherits: deepseek-v3, mtp_layers: 1}"});
+  REQUIRE(latent.document().find_path("model.mtp_layers") != nullptr);
+  CHECK(latent.document().find_path("model.mtp_layers")->text() == "0");
+  CHECK(latent.document().find_path("finetune.modules")->text() == "all");
+  const tools::Draft windowed =
+      tools::import_axolotl(folder.write("w.yml", "base_model: google/gemma-2-2b\nsequence_len: 2_048\n"), 1, {});
+  CHECK(scenarios::load_scenario(scenarios::read_yaml(folder.write("w.yaml", windowed.yaml()))).job.model.seq == 2048);
+}
+
 TEST_CASE("a section of FSDP is taken, and the length of a file stays beside a model that is named") {
   const Folder folder;
   const std::string file = folder.write("shards.yml", kAxolotlShards);

@@ -303,6 +303,48 @@ TEST_CASE("a recipe of Megatron-Bridge in Python: models by name, GPUs by the fu
         }).find("arguments:1:1") != std::string::npos);
 }
 
+TEST_CASE("recipes of Megatron-Bridge for hybrids, racks of Vera Rubin, and stages of uneven ends") {
+  const Folder folder;
+  const auto recipe = [&](const std::string& name, const std::string& body) {
+    const std::string file =
+        folder.write("perf.py", "def " + name + "():\n    cfg = _pretrain_common()\n" + body + "    return cfg\n");
+    return tools::import_bridge(file, 0, name, {});
+  };
+  const std::string super = "nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-BF16";
+  const std::string provider =
+      "    cfg.model = AutoBridge.from_hf_pretrained(\"" + super + "\").to_megatron_provider()\n";
+  const tools::Draft hybrid =
+      recipe("nemotron_3_super_pretrain_64gpu_vr200_fp8mx_config",
+             provider +
+                 "    cfg.model.expert_model_parallel_size = 64\n    cfg.model.mtp_num_layers = 2\n"
+                 "    cfg.model.mtp_hybrid_override_pattern = \"*E\"\n    cfg.model.mtp_use_repeated_layer = True\n"
+                 "    cfg.train.global_batch_size = 512\n    cfg.train.micro_batch_size = 1\n");
+  const workloads::Job job = recipe_job(hybrid);
+  CHECK(job.model.layers == 88);
+  CHECK(job.model.experts.latent == 1024);
+  CHECK(job.model.experts.mtp_layers == 2);  // and each of attention and experts, as the letters say
+  CHECK(job.model.pattern.at(89).attends);
+  CHECK(job.model.pattern.at(89).channel == workloads::Model::Block::Channel::experts);
+  CHECK(hybrid.document().find_path("cluster.device")->text() == "vr200");
+  CHECK(hybrid.document().find_path("precision.matmul")->text() == "mxfp8");
+  CHECK(hybrid.ignored().front().find("mtp_use_repeated_layer") == 0);
+  const std::string stages =
+      "    cfg.model.pipeline_model_parallel_size = 4\n    cfg.train.global_batch_size = 64\n"
+      "    cfg.model.num_layers_in_first_pipeline_stage = 6\n";
+  const auto layers_of = [&](const std::string& last) {
+    return recipe_job(recipe("llama3_8b_pretrain_8gpu_h100_bf16_config",
+                             stages + "    cfg.model.num_layers_in_last_pipeline_stage = " + last + "\n"))
+        .parallelism.stage_layers;
+  };
+  CHECK(layers_of("8") == std::vector<std::int64_t>{6, 9, 9, 8});  // 32 layers less 14, over two
+  CHECK(layers_of("7").empty());                                   // 19 over two: said, and shared out evenly
+  CHECK(refusal_of([&] {
+          recipe("wan_14b_pretrain_16gpu_gb200_bf16_config",
+                 "    cfg.model = WanModelProvider(num_layers=40, hidden_size=5120, num_attention_heads=40,\n"
+                 "                                 crossattn_emb_size=5120)\n");
+        }).find("crossattn_emb_size: got a model whose tokens attend to another") != std::string::npos);
+}
+
 TEST_CASE("a ConfigContainer of Megatron-Bridge as it writes it") {
   const Folder folder;
   const tools::Draft draft = tools::import_bridge(folder.write("run.yaml", kContainer), 64, "", {});

@@ -271,3 +271,68 @@ TEST_CASE("Pai-Megatron-Patch's names: tokenizers with tokens beyond theirs, siz
   CHECK(said(draft_of(sizes + "--vision-tower clip"), "vision encoder"));
   CHECK(value(draft_of(sizes + "--train-samples 146_484_375"), "training.tokens") == "300000000000");  // x 2048
 }
+
+TEST_CASE("what a script leaves to be filled in takes no flag that follows it with it") {
+  CHECK(runs("run --save <PATH TO CHECKPOINTS DIRECTORY> --fp16\n") ==
+        "<run><--save><<PATH TO CHECKPOINTS DIRECTORY>><--fp16>\n");
+  CHECK(runs("run <in >out\nrun <in>out\nrun 2>err <in\n") == "<run>\n<run>\n<run>\n");  // redirections
+  const std::string nested =
+      "options=\"--tensorboard-dir <TENSORBOARD DIRECTORY> --fp16 --activations-checkpoint-method uniform\"\n"
+      "sh -c \"" +
+      std::string(kTraining).replace(kTraining.find("--bf16"), 6, "") + "$options\"\n";
+  CHECK(value(draft_of(nested), "precision.matmul") == "fp16");
+  CHECK(value(draft_of(nested), "recompute") == "full");
+}
+
+TEST_CASE("older names of recomputation, no precision at all, encoders: what Megatron-LM does is taken or said") {
+  const std::string plain = std::string(kTraining).replace(kTraining.find("--bf16"), 6, "");
+  const tools::Draft wide =
+      draft_of(plain + "--activations-checkpoint-method block --activations-checkpoint-num-layers 3\n");
+  CHECK(value(wide, "precision.matmul") == "fp32");
+  CHECK(value(wide, "precision.gradients") == "fp32");
+  CHECK(value(wide, "recompute.kind") == "full");
+  CHECK(value(wide, "recompute.layers") == "3");
+  CHECK(value(draft_of(plain + "--fp8-format hybrid\n"), "precision.activations") == "bf16");
+  const tools::Draft encoder =
+      draft_of(std::string(kTraining).replace(kTraining.find("pretrain_gpt"), 12, "pretrain_bert") + "\n");
+  CHECK(encoder.ignored().front().find("pretrain_bert.py: BERT's attention sees the whole sequence") == 0);
+  CHECK(value(draft_of(kTraining + "--pad-vocab-size-to 250880\n"), "model.vocab") == "250880");
+}
+
+TEST_CASE("the configuration of DeepSpeed that a script writes says the stage") {
+  const auto script = [](const std::string& stage, const std::string& more, const std::string& flags) {
+    return "ZERO=" + stage + "\ncat <<EOT > ds.json\n{\n  \"train_micro_batch_size_per_gpu\": 1,\n" + more +
+           "  \"zero_optimization\": {\"stage\": $ZERO}\n}\nEOT\n" + kTraining +
+           "--deepspeed --deepspeed_config ds.json " + flags + "\n";
+  };
+  CHECK(value(draft_of(script("2", "", "")), "parallelism.sharding") == "gradients");
+  CHECK(value(draft_of(script("1", "", "--zero-stage 1")), "parallelism.sharding") == "optimizer");
+  const tools::Draft apart = draft_of(script("3", "  \"fp16\": {\"enabled\": true},\n", "--zero-stage 1"));
+  CHECK(value(apart, "parallelism.sharding") == "parameters");
+  const auto told = [&](const std::string& words) {
+    return std::any_of(apart.ignored().begin(), apart.ignored().end(),
+                       [&](const std::string& each) { return each.find(words) != std::string::npos; });
+  };
+  CHECK(told("--zero-stage 1: DeepSpeed's configuration in the script has stage 3"));
+  CHECK(told("precision: bf16 is taken, as the launch says"));
+  // Of a variable that nobody assigns the file holds what is no number: the line's own flag stands.
+  CHECK(value(draft_of(script("$NOBODY", "", "--zero-stage 2")), "parallelism.sharding") == "gradients");
+  CHECK(draft_of(script("2", "  \"wall_clock_breakdown\": false,\n", "")).ignored().size() >
+        draft_of(script("2", "", "")).ignored().size());
+}
+
+TEST_CASE("a script that waits for its server and measures it is followed up to the server's start") {
+  const Folder folder;
+  const std::string serves = "vllm serve meta-llama/Llama-3.1-8B --tensor-parallel-size 2 &\n";
+  const auto imported = [&](const std::string& more) {
+    return tools::import_server("vllm", {folder.write("serve.sh", serves + more)}, 8, {}, {});
+  };
+  const tools::Draft followed = imported("curl localhost\n"), cut = imported("wait_for() { wait_for; }\nwait_for\n");
+  CHECK(cut.values() == followed.values());
+  CHECK(std::any_of(cut.ignored().begin(), cut.ignored().end(), [](const std::string& each) {
+    return each.find("what follows the start of the server") != std::string::npos;
+  }));
+  // Of a launch that never comes the cause stays the one that it had.
+  CHECK_THROWS_WITH(tools::import_server("vllm", {folder.write("loop.sh", "f() { f; }\nf\n")}, 8, {}, {}),
+                    ContainsSubstring("calls deeper than 32"));
+}

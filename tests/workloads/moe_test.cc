@@ -447,6 +447,13 @@ TEST_CASE("what costs more takes longer") {
   const double balanced = mixture_seconds({});
   CHECK(mixture_seconds({"experts.imbalance=1.5"}) > balanced);
   CHECK(mixture_seconds({"experts.capacity_factor=2", "experts.pad_to_capacity=true"}) > balanced);
+  // No rank is given more than its experts have room for, and experts that pad compute just that.
+  CHECK(mixture_seconds({"experts.imbalance=1.5", "experts.capacity_factor=1.25"}) ==
+        mixture_seconds({"experts.imbalance=1.25", "experts.capacity_factor=1.25"}));
+  const std::vector<std::string> padded{"experts.capacity_factor=1.25", "experts.pad_to_capacity=true"};
+  std::vector<std::string> uneven = padded;
+  uneven.emplace_back("experts.imbalance=1.5");
+  CHECK(mixture_seconds(uneven) == mixture_seconds(padded));
   CHECK(mixture_seconds({"model.shared_experts=4"}) > balanced);
   CHECK(mixture_seconds({"recompute={kind: selective, modules: [moe]}"}) > balanced);
   // Tokens that cross nodes once are fewer than their copies; DeepEP's kernels want enough of them to pay.

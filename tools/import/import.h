@@ -80,6 +80,8 @@ struct LaunchLine {
   std::vector<ShellDecision> decisions;                        // that this way took
   std::vector<std::string> left_out;                           // words and commands of it that are not read
   std::string launcher = {};                                   // what starts it: "torchrun", "deepspeed"
+  std::vector<std::string> documents = {};                     // that its script writes beside it
+  std::string program = {};                                    // what is started: "pretrain_gpt.py"
 };
 /// A launch script, read as shells read it (shell_run.h); nothing is run.
 struct LaunchScript {

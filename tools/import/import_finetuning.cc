@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <set>
 
+#include "scenarios/library.h"
 #include "scenarios/scenario.h"
 #include "sim/error.h"
 #include "tools/import/import.h"
@@ -53,15 +54,50 @@ bool contains(std::string text, const char* word) {
   return text.find(word) != std::string::npos;
 }
 
-/// The model that ships of "NousResearch/Llama-2-70b-chat-hf", which is trained on as its base is.
-std::string shipped_model(std::string name) {
+/// Letters and digits of a name, in lower case.
+std::string bare(std::string_view name) {
+  std::string out;
+  for (const char c : name) {
+    if (std::isalnum(static_cast<unsigned char>(c)) != 0)
+      out += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  }
+  return out;
+}
+
+struct BaseModel {
+  std::string ships;  // empty: none
+  bool sees = false;  // a model of images and text, whose language model ships
+};
+
+/// The model that ships of "NousResearch/Llama-2-70b-chat-hf" or "Qwen/Qwen3-4B-Instruct-2507", which is trained on as
+/// its base is: what a name says of a tuning, a date or the type of its weights changes no size.
+BaseModel shipped_model(std::string name) {
+  static const std::set<std::string> kNoSize{
+      "nvidia",   "chat",      "instruct", "it",   "hf",      "base",       "pt",         "meta", "sft",
+      "thinking", "reasoning", "bnb",      "nf4",  "4bit",    "bf16",       "fp16",       "fp8",  "gptq",
+      "nvfp4",    "awq",       "aqlm",     "2bit", "1x16",    "v0.1",       "v1.0",       "v0.2", "v0.3",
+      "rl",       "dpo",       "8bit",     "int4", "unsloth", "linearized", "dequantized"};
   name = name.substr(name.rfind('/') + 1);
   std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
-  for (const char* word :
-       {"-chat", "-instruct", "-it", "-hf", "-base", "-pt", "meta-", "-bnb-4bit", "-v0.1", "-v0.3"}) {
-    if (const std::size_t at = name.find(word); at != std::string::npos) name.erase(at, std::string(word).size());
+  BaseModel found;
+  std::string rest;
+  for (std::size_t at = 0; at <= name.size();) {
+    const std::size_t end = std::min(name.find_first_of("-_", at), name.size());
+    const std::string word = name.substr(at, end - at);
+    const bool date = word.size() == 4 && word.find_first_not_of("0123456789") == std::string::npos;
+    if (word == "vl") found.sees = true;
+    if (!date && word != "vl" && !kNoSize.contains(word)) rest += (rest.empty() ? "" : "-") + word;
+    at = end + 1;
   }
-  return model_of_recipe(name);
+  // Of the same sizes.
+  if (rest == "llama-3.3-70b") rest = "llama-3.1-70b";
+  if (rest.starts_with("deepseek-r1") || rest.starts_with("deepseek-v3.1")) rest = "deepseek-v3";
+  found.ships = model_of_recipe(rest);
+  if (!found.ships.empty()) return found;
+  for (const std::string& ships : scenarios::shipped("models")) {
+    if (bare(ships) == bare(rest)) found.ships = ships;
+  }
+  return found;
 }
 
 void take_trainer_model(Sections& config, Draft& draft, const TrainerKeys& keys, const std::vector<std::string>& sets,
@@ -69,7 +105,8 @@ void take_trainer_model(Sections& config, Draft& draft, const TrainerKeys& keys,
   const Settings* base = config.find(keys.model);
   const bool said =
       std::any_of(sets.begin(), sets.end(), [](const std::string& set) { return set.starts_with("model="); });
-  const std::string model = base != nullptr && base->is_scalar() ? shipped_model(base->text()) : "";
+  const BaseModel named = base != nullptr && base->is_scalar() ? shipped_model(base->text()) : BaseModel{};
+  const std::string& model = named.ships;
   for (const std::string& set : sets) {
     if (set.starts_with("model=")) draft.apply(set);
   }
@@ -79,11 +116,26 @@ void take_trainer_model(Sections& config, Draft& draft, const TrainerKeys& keys,
         fmt::format("got {}, which does not ship, expected --set model=NAME (orrery list models; orrery import "
                     "hf config.json makes one)",
                     base != nullptr && base->is_scalar() ? base->text() : "none"));
-  if (!said) draft.apply("model=" + model);
+  if (!said) {
+    draft.apply("model=" + model);
+    draft.assumed("model", fmt::format("{}, whose sizes {} has", model, base->text()));
+    if (named.sees)
+      draft.first("vision encoder: left out, with the tokens of images; the language model alone is simulated");
+  }
   if (said && base != nullptr && base->is_scalar() && model.empty())
     draft.ignored(fmt::format("{} {}", keys.model, base->text()), "does not ship; --set model=NAME stands for it");
-  const std::int64_t length = config.count({keys.length}, keys.usual_length);
+  const Settings* written = config.find(keys.length);
+  std::string digits = written != nullptr && written->is_scalar() ? written->text() : "";
+  std::erase(digits, '_');  // as YAML 1.1 has it: 500_000
+  const std::int64_t length =
+      written == nullptr ? keys.usual_length : Settings::scalar(digits, written->place()).as_int(1, 1'000'000'000'000);
   draft.apply(fmt::format("model.seq={}", std::min<std::int64_t>(length, 100'000'000)));
+  const Settings whole = scenarios::resolve(scenarios::shelf_of("models"), draft.document().at("model")).document;
+  if (whole.get_int("attention_window", 0) > length) draft.set("model.attention_window", length);  // which none reaches
+  if (whole.get_int("mtp_layers", 0) > 0) {
+    draft.set("model.mtp_layers", std::int64_t{0});
+    draft.assumed("model.mtp_layers", "0: transformers' models have no layers that predict further tokens");
+  }
   const bool packs = config.flag({"sample_packing", "packing"}, false);
   draft.assumed("sequences",
                 packs ? "packed to the full length"

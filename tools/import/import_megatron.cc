@@ -40,8 +40,9 @@ void take_vocabulary(Launch& launch, Draft& draft) {
   const std::optional<Settings> patched = launch.value("patch-tokenizer-type"), own = launch.value("tokenizer-type");
   const std::optional<Settings>& tokenizer = patched ? patched : own;
   std::int64_t extra = launch.count("extra-vocab-size", 0).value_or(0);
-  take(launch, draft, "padded-vocab-size", "model.vocab");
   take(launch, draft, "vocab-size", "model.vocab");
+  take(launch, draft, "pad-vocab-size-to", "model.vocab");  // of BigScience's Megatron-DeepSpeed
+  take(launch, draft, "padded-vocab-size", "model.vocab");
   if (draft.has("model.vocab") || launch.is_set("model.vocab")) return;
   if (tokenizer && tokenizer->text() != "GPT2BPETokenizer") {
     const std::string files = fmt::format("{} {}", fmt::join(launch.words("tokenizer-model"), " "), launch.file_name());
@@ -237,6 +238,15 @@ void remark_on_vision(const Launch& launch, Draft& draft) {
     if (launch.has(flag)) draft.first(fmt::format("--{}: the language model is trained here, weights and all", flag));
 }
 
+/// Encoders, whose sizes are given by the same flags.
+void remark_on_encoder(const std::string& program, Draft& draft) {
+  if (program.find("bert") == std::string::npos) return;
+  draft.first(
+      fmt::format("{}: BERT's attention sees the whole sequence, here it sees what is ahead alone, which is half "
+                  "the work of attention; the heads beside the loss are left out",
+                  program));
+}
+
 void take_model(Launch& launch, Draft& draft) {
   draft.set("model.kind", std::string(has_experts(launch) ? "moe" : "gpt"));
   const bool letters =
@@ -260,6 +270,7 @@ void take_model(Launch& launch, Draft& draft) {
   take_mixture(launch, draft, hidden, gated);
   take_vocabulary(launch, draft);
   remark_on_vision(launch, draft);
+  remark_on_encoder(launch.program(), draft);
   draft.set("model.seq", launch.need("seq-length"), launch.place("seq-length"));
   draft.set("model.tied_embeddings", !launch.flag("untie-embeddings-and-output-weights"));
 
@@ -480,11 +491,12 @@ void take_layout(Launch& launch, Draft& draft) {
 void take_precision(Launch& launch, Draft& draft) {
   const bool fp16 = launch.flag("fp16"), bf16 = launch.flag("bf16");
   if (fp16 && bf16) launch.refuse("bf16", "contradicts --fp16, expected one");
-  if (!fp16 && !bf16) draft.assumed("precision", "bf16: neither --bf16 nor --fp16 is given, and fp32 is not modelled");
   const std::optional<Settings> format = launch.value("fp8-format");
   if (format) format->as_choice({"e4m3", "hybrid"});
   const bool hybrid = launch.flag("fp8-hybrid"), e4m3 = launch.flag("fp8-e4m3");  // their older names
-  const std::string wide = fp16 ? "fp16" : "bf16";
+  const bool eight = format || hybrid || e4m3 || launch.value("fp4-format");      // whose products work on 16 bits
+  const std::string wide = fp16 ? "fp16" : bf16 || eight ? "bf16" : "fp32";
+  if (!fp16 && !bf16) draft.assumed("precision", wide + ": neither --bf16 nor --fp16 is given");
   std::string matmul = format || hybrid || e4m3 ? "fp8" : wide;
   if (const std::optional<Settings> recipe = launch.value("fp8-recipe"); recipe && matmul == "fp8") {
     const std::string word = recipe->as_choice({"tensorwise", "delayed", "mxfp8", "blockwise"});
@@ -519,24 +531,28 @@ void take_work(Launch& launch, Draft& draft) {
   const std::optional<Settings> granularity = launch.value("recompute-granularity");
   const bool activations = launch.flag("recompute-activations"), old = launch.flag("checkpoint-activations");
   const bool hf = launch.flag("enable-gradient-checkpointing");  // of Pai's scripts around Hugging Face's models
-  std::string recompute = old || hf ? "full" : activations ? "selective" : "none";
+  // Megatron-LM v2.5 and v2.6 (megatron/arguments.py), which without it recompute nothing.
+  const std::optional<Settings> older = launch.value("activations-checkpoint-method");
+  const std::optional<std::int64_t> of_older = launch.count("activations-checkpoint-num-layers");
+  std::string recompute = old || hf || older ? "full" : activations ? "selective" : "none";
   if (granularity) recompute = granularity->as_choice({"selective", "full"});
-  const std::optional<Settings> method = launch.value("recompute-method");
+  std::optional<Settings> method = launch.value("recompute-method");
   if (method && recompute == "selective")
     launch.refuse("recompute-method", "belongs to --recompute-granularity full, got selective, expected full");
-  const std::optional<std::int64_t> some = launch.count("recompute-num-layers");
+  if (!method && older) method = older;
+  const std::optional<std::int64_t> newer = launch.count("recompute-num-layers"), some = newer ? newer : of_older;
+  const char* number = newer ? "recompute-num-layers" : "activations-checkpoint-num-layers";
   const std::vector<std::string> modules = launch.words("recompute-modules");
   const bool in_part = method && method->as_choice({"uniform", "block"}) == "block" && some && recompute == "full";
   if (in_part) {
     draft.set("recompute.kind", recompute);
-    draft.set("recompute.layers", *some, launch.place("recompute-num-layers"));
+    draft.set("recompute.layers", *some, launch.place(number));
   } else if (recompute == "selective" && !modules.empty()) {
     take_recomputed_modules(modules, "--recompute-modules", draft);
   } else {
     draft.set("recompute", recompute);
     if (some && *some > 1)
-      draft.ignored(fmt::format("--recompute-num-layers {}", *some),
-                    "the input of every layer is kept, not of one in so many");
+      draft.ignored(fmt::format("--{} {}", number, *some), "the input of every layer is kept, not of one in so many");
   }
 
   const std::optional<Settings> backend = launch.value("attention-backend");

@@ -1,9 +1,10 @@
 // `orrery import nemo RECIPE.py` and `orrery import bridge RECIPE`: recipes of NeMo 2 (nemo_run's run.Partial of a
 // trainer, a strategy and data; NVIDIA/NeMo v2.5, nemo/lightning and nemo/collections/llm) and of Megatron-Bridge
-// (ConfigContainer, in Python or as the YAML that it writes; NVIDIA-NeMo/Megatron-Bridge, July 2026). Both speak
+// (ConfigContainer, in Python or as the YAML that it writes; NVIDIA-NeMo/Megatron-Bridge v0.6). Both speak
 // Megatron-Core's names. A recipe of theirs that is called brings its layout along (known_recipes.h). Left out: what a
 // performance script of theirs sets by device, unless the file says it, and pipelines laid out by hand.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cctype>
@@ -11,6 +12,7 @@
 #include <filesystem>
 #include <set>
 
+#include "scenarios/library.h"
 #include "scenarios/scenario.h"
 #include "tools/import/import.h"
 #include "tools/import/known_devices.h"
@@ -270,6 +272,29 @@ bool overlaps_tensor(Sections& config, const Recipe& recipe) {
   return overlap;
 }
 
+/// Of the model that ships, or that the recipe describes; 0: by blocks.
+std::int64_t layers_of(const Settings& model) {
+  const bool named = model.find("inherits") != nullptr && model.find("layers") == nullptr;
+  if (!named) return model.get_int("layers", 0);
+  return scenarios::resolve(scenarios::shelf_of("models"), model).document.get_int("layers", 0);
+}
+
+/// First and last stages of other numbers of layers than the rest, which share evenly.
+void take_uneven_ends(Sections& config, Draft& draft, const std::string& at, std::int64_t stages, std::int64_t chunks) {
+  const std::int64_t first = config.count({at + "num_layers_in_first_pipeline_stage"}, 0, 0),
+                     last = config.count({at + "num_layers_in_last_pipeline_stage"}, 0, 0),
+                     layers = layers_of(draft.document().at("model"));
+  if (first + last == 0) return;
+  const std::int64_t others = stages - (first > 0 ? 1 : 0) - (last > 0 ? 1 : 0), rest = layers - first - last;
+  if (chunks > 1 || others < 1 || rest < others || rest % others != 0)
+    return draft.ignored("num_layers_in_first_pipeline_stage, num_layers_in_last_pipeline_stage",
+                         "layers are shared out as evenly as can be");
+  std::vector<std::int64_t> split(static_cast<std::size_t>(stages), rest / others);
+  if (first > 0) split.front() = first;
+  if (last > 0) split.back() = last;
+  draft.apply(fmt::format("parallelism.stage_layers=[{}]", fmt::join(split, ", ")));
+}
+
 void take_layout(Sections& config, Draft& draft, const Recipe& recipe, std::int64_t asked, bool mixture) {
   const std::string at = recipe.layout() + ".", sizes = recipe.sizes() + ".";
   const auto degree = [&](const char* key) {
@@ -290,6 +315,7 @@ void take_layout(Sections& config, Draft& draft, const Recipe& recipe, std::int6
     else if (by != "p2p")
       draft.ignored("cp_comm_type " + by, "a ring is simulated");
   }
+  take_uneven_ends(config, draft, at, stages, stages > 1 ? chunks : 1);
   draft.set("parallelism.virtual_pipeline", stages > 1 ? chunks : 1);
   draft.set("parallelism.schedule", std::string(workloads::usual_schedule(stages > 1 ? chunks : 1).name));
   if (expert > 1) {
@@ -393,8 +419,9 @@ void take_precision(Sections& config, Draft& draft, const Recipe& recipe) {
     draft.first(fmt::format("{}: {} is taken, which the recipe's name contradicts ({})", at, type, stated));
   const bool half = config.flag({at + ".fp16"}, type == "fp16" || name.find("fp16") != std::string::npos);
   const KnownDevice* named = device_in(names_of(recipe));
-  const bool blackwell = named != nullptr && named->word[named->word[0] == 'g' ? 1 : 0] == 'b';
-  if ((type == "mxfp8" || type == "nvfp4") && !blackwell) {  // which Hopper has no arithmetic for
+  const std::string_view device = named != nullptr ? named->device : "";
+  const bool newer = device.starts_with("b") || device.starts_with("gb") || device.starts_with("vr");
+  if ((type == "mxfp8" || type == "nvfp4") && !newer) {  // which Hopper has no arithmetic for
     draft.set("cluster.device", std::string("b200-sxm-180gb"));
     draft.assumed("cluster.device", "b200-sxm-180gb, as " + type + " needs Blackwell");
   }

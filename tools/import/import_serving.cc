@@ -185,7 +185,12 @@ NamedModel model_named(std::string name) {
   }
   if (name.starts_with("meta-")) name = name.substr(5);
   if (name.starts_with("llama-")) name = "llama" + name.substr(6);
-  if (name == "llama3.3-70b") name = "llama3.1-70b";
+  // Of the same sizes.
+  for (const auto& [later, ships] : {std::pair{"llama3.3-70b", "llama3.1-70b"},
+                                     {"minimax-m2.", "minimax-m2"},
+                                     {"kimi-k2.", "kimi-k2"},
+                                     {"glm-5.1", "glm-5"}})
+    if (name.starts_with(later)) name = ships;
   if (name.starts_with("deepseek-r1") || name.starts_with("deepseek-v3")) {
     name = "deepseek-v3";
     if (named.type.empty()) named.type = "fp8-block";
@@ -342,6 +347,25 @@ const ServerFlag* ServerFlags::find(std::string_view name) const {
   return nullptr;
 }
 
+namespace {
+
+/// The script's commands; of one that takes too long to follow, as scripts do that wait for their server and measure
+/// it, those up to the server's start.
+ShellRuns runs_of(const ServerFlags& server, const std::string& text, const std::string& file,
+                  const ShellGiven& script) {
+  try {
+    return run_shell(text, file, {}, script);
+  } catch (const sim::UserError&) {
+    ShellGiven shorter = script;
+    shorter.ends = [&](const ShellRun& run) { return first_flag(server, words_of(run)).has_value(); };
+    ShellRuns runs = run_shell(text, file, {}, shorter);
+    runs.remarks.emplace_back("what follows the start of the server, which takes too long to follow");
+    return runs;
+  }
+}
+
+}  // namespace
+
 Draft import_server(const std::string& engine, const std::vector<std::string>& arguments, std::int64_t gpus,
                     const std::vector<std::string>& sets, const ShellGiven& script) {
   const ServerFlags& server = server_flags(engine);
@@ -362,7 +386,7 @@ Draft import_server(const std::string& engine, const std::vector<std::string>& a
       text += quoted + "' ";
     }
   }
-  const ShellRuns runs = run_shell(text, file, {}, script);
+  const ShellRuns runs = runs_of(server, text, file, script);
   LaunchScript ways{{}, runs.unset, runs.remarks};
   // Ways on which the script ends ahead of the server are none of its own, unless all are.
   std::vector<const ShellWay*> starting;

@@ -14,7 +14,7 @@ const KnownDevice* device_in(std::string_view name) {
       {"b200", "b200-sxm-180gb", 8}, {"gh200", "gh200-96gb", 4},   {"h200", "h200-sxm-141gb", 8},
       {"h100", "h100-sxm-80gb", 8},  {"h800", "h800-sxm-80gb", 8}, {"a100", "a100-sxm-80gb", 8},
       {"mi300x", "mi300x", 8},       {"mi325x", "mi325x", 8},      {"mi350x", "mi350x", 8},
-      {"mi355x", "mi355x", 8}};
+      {"mi355x", "mi355x", 8},       {"vr200", "vr200", 4},        {"r100", "vr200", 4}};
   std::string text(name);
   std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
   const auto is_letter = [](char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0; };
@@ -31,8 +31,8 @@ const KnownDevice* device_in(std::string_view name) {
 
 std::string_view usual_fabric(std::string_view device) {
   static constexpr std::pair<std::string_view, std::string_view> kFabrics[] = {
-      {"a100", "selene-hdr"},      {"b300", "xdr-rail"},      {"gb200", "nvl72-ndr"},  {"gb300", "nvl72-xdr"},
-      {"gh200", "jupiter-ndr200"}, {"mi250x", "slingshot11"}, {"mi3", "amd-400g-rail"}};
+      {"a100", "selene-hdr"}, {"b300", "xdr-rail"},        {"gb200", "nvl72-ndr"},    {"gb300", "nvl72-xdr"},
+      {"vr200", "nvl72-xdr"}, {"gh200", "jupiter-ndr200"}, {"mi250x", "slingshot11"}, {"mi3", "amd-400g-rail"}};
   for (const auto& [beginning, fabric] : kFabrics) {
     if (device.starts_with(beginning)) return fabric;
   }

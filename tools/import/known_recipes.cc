@@ -1,6 +1,5 @@
-// The recipes of NeMo 2 (nemo/collections/llm/recipes, v2.5) and Megatron-Bridge (src/megatron/bridge/recipes, July
-// 2026). See known_recipes.h. Left out: models that do not ship here (Nemotron 3 Super and Ultra, StarCoder, Baichuan,
-// ChatGLM, Hyena).
+// The recipes of NeMo 2 (nemo/collections/llm/recipes, v2.5) and Megatron-Bridge (src/megatron/bridge/recipes, v0.6).
+// See known_recipes.h. Left out: models that do not ship here (DeepSeek-V4, StarCoder, Baichuan, ChatGLM, Hyena).
 #include "tools/import/known_recipes.h"
 
 #include <algorithm>
@@ -83,8 +82,14 @@ const std::map<std::string, std::string>& shipped_by_name() {
         {"qwen3-8b", {"qwen3_vl_8b", "Qwen3-VL-8B-Instruct"}},
         {"nemotron-h-8b", {"nemotronh_8b", "Nemotron-H-8B-Base-8K"}},
         {"nemotron-h-56b", {"nemotronh_56b", "Nemotron-H-56B-Base-8K"}},
+        // Nemotron 3.5 Lightning is Nano with predictions of further tokens, which its recipe says.
         {"nemotron-3-nano-30b-a3b",
-         {"nemotron_3_nano", "NVIDIA-Nemotron-3-Nano-30B-A3B-BF16", "NVIDIA-Nemotron-3-Nano-30B-A3B-Base-BF16"}},
+         {"nemotron_3_nano", "NVIDIA-Nemotron-3-Nano-30B-A3B-BF16", "NVIDIA-Nemotron-3-Nano-30B-A3B-Base-BF16",
+          "nemotron_3_5_lightning", "NVIDIA-Nemotron-3.5-Lightning-30B-A3B-BF16"}},
+        {"nemotron-3-super-120b-a12b", {"nemotron_3_super", "NVIDIA-Nemotron-3-Super-120B-A12B-BF16"}},
+        {"nemotron-3-ultra-550b-a55b", {"nemotron_3_ultra", "NVIDIA-Nemotron-3-Ultra-550B-A55B-BF16"}},
+        {"glm-5", {"glm5", "glm51", "GLM-5.1"}},
+        {"glm-5.2", {"glm52", "GLM-5.2"}},
         {"olmoe-1b-7b", {"olmoe_7b", "OLMoE-1B-7B-0125"}},
     };
     for (const auto& [model, names] : kNames) {
@@ -171,14 +176,14 @@ std::string model_of_recipe(const std::string& name) {
 
 bool is_mixture(const std::string& model) {
   for (const char* family : {"mixtral", "deepseek", "kimi", "gpt-oss", "llama4", "olmoe", "qwen3-30b", "qwen3-235b",
-                             "qwen3-next", "qwen3.5", "nemotron-3"}) {
+                             "qwen3-next", "qwen3.5", "nemotron-3", "glm-5"}) {
     if (model.starts_with(family)) return true;
   }
   return false;
 }
 
 bool is_hybrid(const std::string& model) {
-  for (const char* family : {"qwen3-next", "qwen3.5", "nemotron-3", "nemotron-h"}) {
+  for (const char* family : {"qwen3-next", "qwen3.5", "nemotron-3", "nemotron-h", "glm-5"}) {
     if (model.starts_with(family)) return true;
   }
   return false;

@@ -114,6 +114,7 @@ LaunchLine launch_of(const ShellWay& way, const sim::Place& whole) {
   LaunchLine line;
   line.place = whole;
   line.decisions = way.decisions;
+  line.documents = way.documents;
   line.variables.assign(way.variables.begin(), way.variables.end());
   std::vector<std::pair<std::vector<ShellField>, sim::Place>> trainings, others;
   std::size_t most = 0;
@@ -142,6 +143,9 @@ LaunchLine launch_of(const ShellWay& way, const sim::Place& whole) {
     const std::string name = word.text.substr(word.text.rfind('/') + 1);
     if (name == "deepspeed" || name == "torchrun") line.launcher = name;
     if (is_option(word.text)) break;
+  }
+  for (const ShellField& word : chosen->first) {
+    if (line.program.empty() && word.text.ends_with(".py")) line.program = word.text.substr(word.text.rfind('/') + 1);
   }
   for (const auto& [words, place] : others) take_launcher(words, line);
   for (const auto& [words, place] : trainings) {

@@ -1,6 +1,6 @@
-// Options of Megatron-DeepSpeed. See megatron_deepspeed.h. The stage is DeepSpeed's configuration file's to say;
-// scripts write it there from the variable that they hand to --zero-stage. Left out: pyramids of experts, residual
-// MLPs, random token dropping, curricula, teachers: each is said first where a line has it.
+// Options of Megatron-DeepSpeed. See megatron_deepspeed.h. The stage is DeepSpeed's configuration file's to say, which
+// scripts write in a here-document; where it is not in the script, that of --zero-stage is taken. Left out: pyramids of
+// experts, residual MLPs, random token dropping, curricula, teachers: each is said first where a line has it.
 #include "tools/import/megatron_deepspeed.h"
 
 #include <fmt/format.h>
@@ -8,6 +8,10 @@
 #include <array>
 #include <set>
 #include <utility>
+
+#include "scenarios/scenario.h"
+#include "sim/error.h"
+#include "tools/import/sections.h"
 
 namespace orrery::tools {
 
@@ -41,9 +45,65 @@ void take_deepspeed_mixture(Launch& launch, Draft& draft) {
 
 namespace {
 
+/// The configuration of DeepSpeed that a script writes, where it does and all that it holds is known; else a mapping
+/// without members.
+sim::Settings written_config(const Launch& launch) {
+  for (const std::string& document : launch.documents()) {
+    if (document.find("zero_optimization") == std::string::npos) continue;
+    try {
+      sim::Settings config = scenarios::parse_yaml(document, launch.place().file);  // JSON is YAML
+      const sim::Settings* stage = config.is_mapping() ? config.find_path("zero_optimization.stage") : nullptr;
+      if (stage != nullptr && stage->is_scalar() && stage->text().find_first_not_of("0123456789") == std::string::npos)
+        return config;
+    } catch (const sim::UserError&) {  // of variables that nobody assigned: --zero-stage stands
+      continue;
+    }
+  }
+  return sim::Settings::mapping(launch.place());
+}
+
+/// What it says beside the stage, where that is not what the line says, and the rest by name.
+void compare(Sections& config, Launch& launch, Draft& draft) {
+  const std::string which = "DeepSpeed's configuration in the script";
+  const std::int64_t micro = config.count({"train_micro_batch_size_per_gpu"}, 0, 0),
+                     taken = draft.document().at("batch").get_int("micro", 0);
+  if (micro > 0 && micro != taken)
+    draft.first(fmt::format("--micro-batch-size {}: {} has train_micro_batch_size_per_gpu {}", taken, which, micro));
+  const std::int64_t global = config.count({"train_batch_size"}, 0, 0),
+                     all = draft.document().at("batch").get_int("global", 0);
+  if (global > 0 && global != all)
+    draft.first(fmt::format("--global-batch-size {}: {} has train_batch_size {}", all, which, global));
+  const bool fp16 = config.flag({"fp16.enabled"}, false),
+             bf16 = config.flag({"bf16.enabled", "bfloat16.enabled"}, false);
+  const std::string wide = draft.document().at("precision").at("activations").text(), named = fp16 ? "fp16" : "bf16";
+  if ((fp16 || bf16) && named != wide)
+    draft.first(fmt::format("precision: {} is taken, as the launch says; {} has {}", wide, which, named));
+  if (config.word({"zero_optimization.offload_optimizer.device"}, "none") == "cpu" ||
+      config.flag({"zero_optimization.cpu_offload"}, false))
+    draft.set("offload.optimizer", true);
+  config.remark_on_the_rest(
+      draft,
+      {"gradient_clipping", "steps_per_print", "wall_clock_breakdown", "fp16", "bf16", "zero_optimization",
+       "prescale_gradients", "flops_profiler", "tensorboard", "comms_logger", "zero_allow_untested_optimizer"},
+      "of " + which + ", changes no work of a step that is modelled");
+}
+
 void take_stage(Launch& launch, Draft& draft) {
   static constexpr std::array<const char*, 4> kSharding{"none", "optimizer", "gradients", "parameters"};
-  const auto stage = launch.count("zero-stage", 0);
+  auto stage = launch.count("zero-stage", 0);
+  const sim::Settings written = written_config(launch);
+  Sections config(written);
+  const std::int64_t own = config.count({"zero_optimization.stage"}, -1, 0);
+  if (own >= 0) {
+    if (stage && *stage != own)
+      draft.first(fmt::format("--zero-stage {}: DeepSpeed's configuration in the script has stage {}, which holds",
+                              *stage, own));
+    if (own > 3) config.find("zero_optimization.stage")->fail(fmt::format("got {}, expected 0 to 3", own));
+    launch.words("deepspeed-config");
+    launch.flag("deepspeed");
+    draft.set("parallelism.sharding", std::string(kSharding.at(static_cast<std::size_t>(own))));
+    return compare(config, launch, draft);
+  }
   const std::vector<std::string> file = launch.words("deepspeed-config");  // its name may be what only a run says
   const std::string named = file.empty() ? "DeepSpeed's configuration" : file[0];
   const bool runs = launch.flag("deepspeed");

@@ -77,6 +77,8 @@ const std::set<std::string>& flags_of_others() {
 const std::set<std::string>& taken_flags() {
   static const std::set<std::string> kTaken = [] {
     std::set<std::string> all{"accumulate-allreduce-grads-in-fp32",
+                              "activations-checkpoint-method",
+                              "activations-checkpoint-num-layers",
                               "add-qkv-bias",
                               "attention-backend",
                               "bf16",
@@ -119,6 +121,7 @@ const std::set<std::string>& taken_flags() {
                               "optimizer",
                               "overlap-grad-reduce",
                               "overlap-param-gather",
+                              "pad-vocab-size-to",
                               "padded-vocab-size",
                               "pipeline-model-parallel-size",
                               "position-embedding-type",

@@ -121,6 +121,9 @@ class Launch {
   [[noreturn]] void refuse(const std::string& name, const std::string& message) const {
     throw sim::UserError(place(name), "--" + name, message);
   }
+  const std::string& program() const { return line_.program; }
+  const std::vector<std::string>& documents() const { return line_.documents; }
+  const sim::Place& place() const { return line_.place; }
   std::optional<std::int64_t> variable(const std::vector<std::string>& names) const {
     for (const auto& [name, text] : line_.variables) {
       const bool digits = !text.empty() && text.size() < 8 && text.find_first_not_of("0123456789") == std::string::npos;

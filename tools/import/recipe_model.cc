@@ -103,6 +103,24 @@ void take_vocabulary(Sections& config, Draft& draft, const std::string& at, bool
   }
 }
 
+/// Layers that predict further tokens, of a model by blocks: each of the block that letters name ("*E"), or of its
+/// last.
+void take_predictions_of_blocks(Sections& config, Draft& draft, const std::string& at) {
+  const std::int64_t further = config.count({at + ".mtp_num_layers"}, 0, 0);
+  const std::string letters = config.word({at + ".mtp_hybrid_override_pattern"}, "");
+  const bool repeated = config.flag({at + ".mtp_use_repeated_layer"}, false);
+  if (further == 0) return;
+  draft.set("model.mtp_layers", further);
+  std::string block;
+  for (const char letter : letters) block += (block.empty() ? "" : "+") + std::string(1, letter);
+  if (!block.empty()) draft.set("model.mtp_block", block);
+  if (repeated && further > 1)
+    draft.first(
+        fmt::format("mtp_use_repeated_layer: the {} predictions of further tokens share their weights; here each "
+                    "has its own, which memory counts",
+                    further));
+}
+
 }  // namespace
 
 bool take_recipe_model(Sections& config, Draft& draft, const std::string& at, const std::string& known,
@@ -116,6 +134,9 @@ bool take_recipe_model(Sections& config, Draft& draft, const std::string& at, co
                                      "num_attention_heads, expected these, or one of {}",
                                      fmt::join(recipe_names(), ", ")));
   }
+  // Wan and Flux (megatron/bridge/diffusion) derive from the same class.
+  if (const Settings* crossed = config.find(at + ".crossattn_emb_size"); crossed != nullptr)
+    crossed->fail("got a model whose tokens attend to another encoder's, expected a language model");
   const Settings* pattern = config.find(at + ".hybrid_layer_pattern");
   if (pattern == nullptr) pattern = config.find(at + ".hybrid_override_pattern");
   const bool blocks = is_hybrid(known);
@@ -127,6 +148,7 @@ bool take_recipe_model(Sections& config, Draft& draft, const std::string& at, co
     draft.apply(fmt::format("model={}", known));
     draft.apply("model.seq=4096");
     draft.assumed("model", known + ", as it ships; of the recipe's own sizes none is laid over its blocks");
+    take_predictions_of_blocks(config, draft, at);
     return is_mixture(known);
   }
   // A whole configuration says all; what says less changes the model that it names.

@@ -25,6 +25,7 @@ struct ShellState {
   std::string script, folder;  // $0, and what cd says
   std::vector<ShellRun> runs;
   std::vector<ShellDecision> decisions;
+  std::vector<std::string> documents;  // here-documents that are no launch
   Status status = Status::success;
   bool tested = false;     // by [ ], [[ ]] or (( )): else an unknown status is that of a command, which mostly works
   ShellDecision question;  // what an unknown status asks

@@ -648,6 +648,7 @@ class Shell : ShellExpansion {
       for (ShellState& each : states) {
         const ShellText text = joined(*here, each);
         if (plain(text).find("--") == std::string::npos) {
+          each.documents.push_back(plain(text));
           next.push_back(std::move(each));
           continue;
         }
@@ -757,6 +758,7 @@ class Shell : ShellExpansion {
       }
     }
     state.runs.push_back(std::move(made));
+    if (given_.ends && given_.ends(state.runs.back())) state.flow = Flow::ends;
     if (command.here.empty()) return alone(std::move(state));
     return in_here(command, std::move(state));
   }

@@ -22,6 +22,8 @@ struct ShellGiven {
   bool arguments_known = false;                    // else they are unset
   /// The text of a file that a script reads in (source, bash FILE), by its path; empty: none is read.
   std::function<std::optional<std::string>(const std::string&)> read;
+  /// Whether a command is the one that is looked for, behind which nothing is followed; empty: all is.
+  std::function<bool(const struct ShellRun&)> ends;
 };
 
 struct ShellField {
@@ -47,6 +49,7 @@ struct ShellWay {
   std::map<std::string, std::string> variables;  // known ones, as they are at the end
   std::vector<ShellRun> held;                    // options that variables hold, a variable each
   std::vector<ShellDecision> decisions;
+  std::vector<std::string> documents;  // that it writes: here-documents that are no launch
 };
 struct ShellRuns {
   std::vector<ShellWay> ways;        // at least one

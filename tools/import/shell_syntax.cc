@@ -636,6 +636,16 @@ class Parser {
     step(2);
   }
 
+  /// What is to be filled in, <PATH TO CHECKPOINTS>: its length at the cursor, or 0. A shell reads a redirection out of
+  /// it that takes the next flag for a file, which nobody means.
+  std::size_t to_fill_in() const {
+    if (peek() != '<' || std::isalpha(static_cast<unsigned char>(peek(1))) == 0) return 0;
+    std::size_t length = 1;
+    while (std::string_view("<>\n\"'$`;|&()").find(peek(length)) == std::string_view::npos && peek(length) != '\0')
+      ++length;
+    const bool closed = peek(length) == '>' && peek(length - 1) != ' ';
+    return closed && std::string_view(" \t\r\n\0", 5).find(peek(length + 1)) != std::string_view::npos ? length + 1 : 0;
+  }
   /// A redirection at the cursor; here-documents are kept, the rest goes nowhere.
   bool redirection(ShellCommand& made) {
     std::size_t digits = 0;
@@ -709,6 +719,13 @@ class Parser {
     static constexpr std::string_view kEnds = "\n;&|)";
     bool declares = false;
     for (blanks(); !end(); blanks()) {
+      if (const std::size_t length = to_fill_in(); length > 0) {
+        ShellWord blank;
+        blank.place = place_;
+        for (std::size_t i = 0; i < length; ++i, step()) add(blank, peek(), true, blank.place);
+        made.words.push_back(std::move(blank));
+        continue;
+      }
       if (redirection(made)) continue;
       if (kEnds.find(peek()) != std::string_view::npos) break;
       if (peek() == '#') break;

@@ -62,6 +62,7 @@ ShellWay shell_way(ShellState state, const std::map<std::string, std::string>& e
   ShellWay made;
   made.runs = std::move(state.runs);
   made.decisions = std::move(state.decisions);
+  made.documents = std::move(state.documents);
   for (const auto& [name, value] : state.variables) {
     if (!value->array && value->items.size() == 1 && is_known(value->items[0]))
       made.variables[name] = plain(value->items[0]);
