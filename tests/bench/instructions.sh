@@ -41,3 +41,5 @@ for replicas in 4 16; do
   row "every-rank-1t-$((256 * replicas))-gpus" run gpt-1t-h100-102400 --ranks full --threads 1 \
     --set "cluster.gpus=$((256 * replicas))" --set "parallelism.data=$replicas" --set "batch.global=$((64 * replicas))"
 done
+row every-rank-eos run eos-gpt3-175b --ranks full --threads 1
+row every-rank-megascale run megascale-gpt3-175b --ranks full --threads 1
