@@ -57,7 +57,7 @@ TEST_CASE("every shipped profile loads under its own name with a provenance") {
     CHECK(p.name() == name);
     CHECK_FALSE(p.provenance().empty());
     CHECK(p.memory().value() >= 16'000'000'000);
-    CHECK(p.peak(DataType::bf16).value() > 1e14);
+    CHECK(p.peak(DataType::bf16).value() > 5e13);  // of a GeForce card of 2020, 71 TFLOP/s
   }
 }
 
@@ -306,12 +306,13 @@ TEST_CASE("attention: bounds, windows, causality, backward") {
         seconds(p.attention(attention(32768, 32, 128))) / seconds(p.attention(attention(16384, 32, 128)));
     CHECK(ratio > 3.4);
     CHECK(ratio < 4.3);
-    // A window of an eighth leaves (1/8)(2 - 1/8) = 0.23 of the causal pairs; blocks on the diagonal add a little.
+    // A window of an eighth leaves (1/8)(2 - 1/8) = 0.23 of the causal pairs; blocks on the diagonal add a little, as
+    // does a launch, which is as long on faster devices.
     Attention windowed = attention(16384, 32, 128);
     windowed.window = 2048;
     const double share = seconds(p.attention(windowed)) / seconds(p.attention(attention(16384, 32, 128)));
     CHECK(share > 0.23);
-    CHECK(share < 0.32);
+    CHECK(share < 0.33);
     // Backward: 2.5 times the FLOPs at 0.8 to 0.87 of the rate (FlashAttention-2).
     Attention back = attention(16384, 32, 128);
     back.backward = true;
