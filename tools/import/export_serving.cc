@@ -2,6 +2,8 @@
 // has the same default; what has no flag stands above as a comment.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "scenarios/serving.h"
 #include "tools/import/serving_flags.h"
 
@@ -75,6 +77,10 @@ std::string pool_line(const ServerFlags& server, const scenarios::ServingScenari
   const workloads::ServedPrecision& precision = pool.replica.precision;
   lines.add(ServerKey::cache_type, "precision.kv_cache",
             precision.kv_bytes == 1 ? (server.engine == "sglang" ? "fp8_e4m3" : "fp8") : "auto");
+  const std::vector<workloads::Model::Block>& kinds = s.replica.model.pattern.kinds;
+  if (std::any_of(kinds.begin(), kinds.end(), [](const workloads::Model::Block& b) { return b.state.any(); }))
+    lines.add(ServerKey::state_type, "precision.states", precision.state_bytes == 2 ? "bfloat16" : "float32");
+  if (pool.polls_every > 1) lines.add(ServerKey::polls, "polls_every", pool.polls_every);
   if (precision.weights != workloads::WeightType::bf16)
     lines.remarks.push_back(
         fmt::format("precision.weights {}: of the checkpoint that MODEL names", name_of(precision.weights)));

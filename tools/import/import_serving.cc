@@ -195,6 +195,10 @@ NamedModel model_named(std::string name) {
     name = "deepseek-v3";
     if (named.type.empty()) named.type = "fp8-block";
   }
+  // Published in blocks of 128 x 128 (quantization_config.weight_block_size of Qwen/Qwen3-*-FP8, Qwen3.5,
+  // zai-org/GLM-*-FP8 and MiniMaxAI's).
+  if (named.type == "fp8" && (name.starts_with("qwen3") || name.starts_with("glm-") || name.starts_with("minimax-")))
+    named.type = "fp8-block";
   named.model = name;
   return named;
 }
@@ -249,7 +253,7 @@ class ServerDraft {
     if (const Word* word = given(ServerKey::quantization); word != nullptr) {
       const std::string& name = word->text;
       if (name == "fp8" || name == "modelopt" || name == "compressed-tensors" || name == "w8a8_fp8")
-        type = "fp8";
+        type = type == "fp8-block" ? type : "fp8";  // the checkpoint's own
       else if (name == "modelopt_fp4" || name == "nvfp4" || name == "petit_nvfp4")
         type = "nvfp4";
       else if (name.starts_with("awq") || name.starts_with("gptq") || name == "w4afp8")
@@ -269,6 +273,8 @@ class ServerDraft {
     if (cache != nullptr && !small && cache->text != "auto" && cache->text != "bfloat16" && cache->text != "bf16")
       line_.ignored.emplace_back("the type of the cache " + cache->text, "no such type here; 16 bits are taken");
     draft_.set("precision.kv_cache", std::string(small ? "fp8" : "bf16"));
+    if (const Word* states = given(ServerKey::state_type); states != nullptr && states->text != "auto")
+      draft_.set("precision.states", std::string(states->text == "bfloat16" ? "bf16" : "fp32"), states->place);
   }
 
   void set_pools(std::int64_t gpus) {
@@ -303,6 +309,7 @@ class ServerDraft {
     add(ServerKey::tokens, "max_batched_tokens");
     add(ServerKey::block, "block_tokens");
     add(ServerKey::redundant, "redundant_experts");
+    add(ServerKey::polls, "polls_every");
     if (const Word* word = given(ServerKey::memory); word != nullptr)
       pool.push_back(
           fmt::format("memory_utilization: {}", Settings::scalar(word->text, word->place).as_number(0.01, 1)));

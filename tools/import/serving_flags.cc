@@ -20,7 +20,7 @@ constexpr std::string_view kLoading = "is of loading weights, and without effect
 constexpr std::string_view kNotModelled = "is not modelled";
 constexpr std::string_view kEngine = "is the engine's release's to say (software)";
 
-constexpr std::array<ServerFlag, 46> kVllm{{{"model", ServerKey::model},
+constexpr std::array<ServerFlag, 48> kVllm{{{"model", ServerKey::model},
                                             {"tensor-parallel-size tp", ServerKey::tensor},
                                             {"pipeline-parallel-size pp", ServerKey::pipeline},
                                             {"data-parallel-size dp", ServerKey::data},
@@ -34,6 +34,8 @@ constexpr std::array<ServerFlag, 46> kVllm{{{"model", ServerKey::model},
                                             {"enable-prefix-caching", ServerKey::prefixes, kSwitch},
                                             {"no-enable-prefix-caching", ServerKey::no_prefixes, kSwitch},
                                             {"kv-cache-dtype", ServerKey::cache_type},
+                                            {"mamba-ssm-cache-dtype", ServerKey::state_type},
+                                            {"mamba-cache-dtype", ServerKey::none, kValue, kNotModelled},
                                             {"quantization q", ServerKey::quantization},
                                             {"dtype", ServerKey::type},
                                             {"host", ServerKey::none, kValue, kServer},
@@ -71,7 +73,7 @@ constexpr std::array<ServerFlag, 46> kVllm{{{"model", ServerKey::model},
                                              "is the engine's: software: {inherits: vllm-0.15, kernels: "
                                              "{micro_batches: overlapped}}"}}};
 
-constexpr std::array<ServerFlag, 37> kSglang{{{"model-path model", ServerKey::model},
+constexpr std::array<ServerFlag, 43> kSglang{{{"model-path model", ServerKey::model},
                                               {"tp-size tp tensor-parallel-size", ServerKey::tensor},
                                               {"pp-size pp pipeline-parallel-size", ServerKey::pipeline},
                                               {"dp-size dp data-parallel-size", ServerKey::data},
@@ -84,6 +86,13 @@ constexpr std::array<ServerFlag, 37> kSglang{{{"model-path model", ServerKey::mo
                                               {"mem-fraction-static", ServerKey::memory},
                                               {"disable-radix-cache", ServerKey::no_prefixes, kSwitch},
                                               {"kv-cache-dtype", ServerKey::cache_type},
+                                              {"mamba-ssm-dtype", ServerKey::state_type},
+                                              {"mamba-scheduler-strategy", ServerKey::none, kValue, kEngine},
+                                              {"scheduler-recv-interval", ServerKey::polls},
+                                              {"stream-interval", ServerKey::none, kValue, kServer},
+                                              {"tokenizer-worker-num", ServerKey::none, kValue, kNotModelled},
+                                              {"enable-symm-mem", ServerKey::none, kSwitch, kEngine},
+                                              {"enable-flashinfer-allreduce-fusion", ServerKey::none, kSwitch, kEngine},
                                               {"quantization", ServerKey::quantization},
                                               {"dtype", ServerKey::type},
                                               {"host", ServerKey::none, kValue, kServer},

@@ -31,6 +31,8 @@ enum class ServerKey : std::uint8_t {
   prefixes,
   no_prefixes,
   cache_type,
+  state_type,
+  polls,  // SGLang: iterations between two looks at what has come
   quantization,
   type
 };

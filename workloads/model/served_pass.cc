@@ -181,7 +181,6 @@ std::vector<ServedOp> layer_ops(const Model& model, const ServedLayout& layout, 
 /// Of a pattern: a mixer, or two side by side behind one norm, or none, and a channel or none.
 std::vector<ServedOp> block_ops(const Model& model, const Model::Block& block, const ServedLayout& layout,
                                 const ServedPrecision& precision, std::int64_t gpus_per_node) {
-  using Channel = Model::Block::Channel;
   const double tensor = as_real(layout.tensor);
   const Model seen = as_seen_by(model, block);
   std::vector<ServedOp> ops;
@@ -197,10 +196,10 @@ std::vector<ServedOp> block_ops(const Model& model, const Model::Block& block, c
     add_write_streams(ops, model);
     if (model.post_norm) add_norm();
   }
-  if (block.channel != Channel::none) {
+  if (block.channel != Model::Block::Channel::none) {
     add_read_streams(ops, model);
     add_norm();
-    add_served_channel(ops, seen, layout, precision, block.channel == Channel::experts, gpus_per_node);
+    add_served_channel(ops, seen, layout, precision, block.channel == Model::Block::Channel::experts, gpus_per_node);
     add_write_streams(ops, model);
     if (model.post_norm) add_norm();
   }
