@@ -63,7 +63,7 @@ sim::Settings written_config(const Launch& launch) {
 }
 
 /// What it says beside the stage, where that is not what the line says, and the rest by name.
-void compare(Sections& config, Launch& launch, Draft& draft) {
+void compare(Sections& config, Draft& draft) {
   const std::string which = "DeepSpeed's configuration in the script";
   const std::int64_t micro = config.count({"train_micro_batch_size_per_gpu"}, 0, 0),
                      taken = draft.document().at("batch").get_int("micro", 0);
@@ -102,7 +102,7 @@ void take_stage(Launch& launch, Draft& draft) {
     launch.words("deepspeed-config");
     launch.flag("deepspeed");
     draft.set("parallelism.sharding", std::string(kSharding.at(static_cast<std::size_t>(own))));
-    return compare(config, launch, draft);
+    return compare(config, draft);
   }
   const std::vector<std::string> file = launch.words("deepspeed-config");  // its name may be what only a run says
   const std::string named = file.empty() ? "DeepSpeed's configuration" : file[0];

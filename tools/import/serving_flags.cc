@@ -73,7 +73,7 @@ constexpr std::array<ServerFlag, 48> kVllm{{{"model", ServerKey::model},
                                              "is the engine's: software: {inherits: vllm-0.15, kernels: "
                                              "{micro_batches: overlapped}}"}}};
 
-constexpr std::array<ServerFlag, 43> kSglang{{{"model-path model", ServerKey::model},
+constexpr std::array<ServerFlag, 44> kSglang{{{"model-path model", ServerKey::model},
                                               {"tp-size tp tensor-parallel-size", ServerKey::tensor},
                                               {"pp-size pp pipeline-parallel-size", ServerKey::pipeline},
                                               {"dp-size dp data-parallel-size", ServerKey::data},

@@ -317,16 +317,16 @@ IterationTimes::Part IterationTimes::of_decodes(const ServedOp& op, double seque
 /// Convolution and scan, or the step of a state, of so many sequences with as many tokens each.
 double IterationTimes::mixer_seconds(const StateOp& op, double sequences, double positions,
                                      calibration::ServedPhase phase) const {
-  using Part = calibration::ServedScan::Part;
+  using ScanPart = calibration::ServedScan::Part;
   calibration::ServedScan scan = op.scan;
   scan.sequences = sequences;
   scan.positions = positions;
-  const auto took = [&](Part part) {
+  const auto took = [&](ScanPart part) {
     scan.part = part;
     return kernels_.seconds(kernels_.as_run(scan, phase));
   };
-  return (op.convolved ? took(Part::convolution) : 0) +
-         took(phase == calibration::ServedPhase::prompt ? Part::prompt : Part::step);
+  return (op.convolved ? took(ScanPart::convolution) : 0) +
+         took(phase == calibration::ServedPhase::prompt ? ScanPart::prompt : ScanPart::step);
 }
 
 GpuWork IterationTimes::attention(double sequences, double keys) const {
