@@ -505,6 +505,7 @@ TEST_CASE("no key of the schema is missing from the walk") {
                                            "precision.weights",
                                            "precision.experts",
                                            "precision.kv_cache",
+                                           "precision.states",
                                            "campaign.",  // runs over steps (tests/campaign/inputs_test.cc)
                                            "cluster.device.node.kind",
                                            "cluster.device.node.switches",

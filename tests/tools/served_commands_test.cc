@@ -109,9 +109,9 @@ TEST_CASE("a launch line of a server becomes a scenario that runs, and no flag o
        "--ep 16 --page-size 64",
        {"model: deepseek-v3", "tensor: 2", "attention_data: 8", "expert: 16", "block_tokens: 64", "fp8-block"}},
       {"sglang",
-       "python -m sglang.launch_server --model-path Qwen/Qwen3.5-397B-A17B-FP8 --tp 4 --quantization fp8 "
+       "python -m sglang.launch_server --model-path Qwen/Qwen3.5-397B-A17B-FP8 --tp 8 --quantization fp8 "
        "--mamba-ssm-dtype bfloat16 --scheduler-recv-interval 30 --stream-interval 50",
-       {"model: qwen3.5-397b-a17b", "tensor: 4", "weights: fp8-block", "states: bf16", "polls_every: 30",
+       {"model: qwen3.5-397b-a17b", "tensor: 8", "weights: fp8-block", "states: bf16", "polls_every: 30",
         "--stream-interval 50"}},
       {"trtllm",
        "trtllm-serve Qwen/Qwen3-32B --tp_size 4 --max_batch_size 32 --max_num_tokens 4096 --backend pytorch",
