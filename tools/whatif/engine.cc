@@ -33,7 +33,6 @@
 #include "workloads/step/step.h"
 #include "workloads/step/step_cache.h"
 
-
 namespace orrery::tools {
 
 using nlohmann::json;

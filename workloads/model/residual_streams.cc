@@ -14,6 +14,7 @@
 #include <string_view>
 
 #include "sim/real.h"
+#include "workloads/model/halves.h"
 
 namespace orrery::workloads {
 
