@@ -10,7 +10,6 @@
 #include "scenarios/scenario.h"
 #include "sim/error.h"
 #include "tests/catch.h"
-#include "tests/thinned.h"
 #include "tests/tools/program.h"
 #include "tools/learn/difference.h"
 #include "tools/learn/learn_kernels.h"
@@ -148,7 +147,6 @@ std::pair<double, double> round_trip(const Job& job, unsigned seed) {
   const std::string found = folder.write("learnt.yaml", tools::software_text(learnt, traced, "learnt", {"a trace"}));
   double worst = 0, unlearnt = 0;
   for (const std::vector<std::string>& sets : job.others) {
-    if (tests::kThins && &sets != &job.others.front()) break;
     INFO(fmt::format("{}", fmt::join(sets, " ")));
     const double truth = step(moved, sets, job.scenario);
     const double error = std::abs(step(found, sets, job.scenario) / truth - 1);
@@ -182,7 +180,7 @@ TEST_CASE("a generation moved at random is learnt from the trace of one layout a
   CHECK(unlearnt > 0.1);  // else nothing was there to be learnt
 }
 
-TEST_CASE("generations of other frameworks, on other devices and layouts, are learnt as well") {
+TEST_CASE("generations of other frameworks, on other devices and layouts, are learnt as well", "[full-size]") {
   const Job interleaved{kInterleaved,
                         "megatron-core-0.8",
                         {0, 63},
@@ -200,13 +198,14 @@ TEST_CASE("generations of other frameworks, on other devices and layouts, are le
                      {"model.layers=32"},
                      {"recompute=full"},
                      {"cluster.gpus=128", "parallelism.data=128", "batch.global=256"}}};
-  for (const Job& job : tests::kThins ? std::vector<Job>{interleaved} : std::vector<Job>{interleaved, sharded}) {
+  for (const Job& job : {interleaved, sharded}) {
     INFO(job.base);
     CHECK(round_trip(job, 1).second > 0.02);
   }
 }
 
-TEST_CASE("a generation for mixtures of experts, twenty-one numbers moved, is learnt and predicts eight others") {
+TEST_CASE("a generation for mixtures of experts, twenty-one numbers moved, is learnt and predicts eight others",
+          "[full-size]") {
   const Job job{kMixture,
                 "nemo-25.11",
                 {0, 63},
@@ -220,7 +219,6 @@ TEST_CASE("a generation for mixtures of experts, twenty-one numbers moved, is le
                  {"model.layers=16", "model.experts=128"}}};
   double unlearnt = 0;
   for (const unsigned seed : {1U, 2U}) {
-    if (tests::kThins && seed > 1) break;
     INFO("seed " << seed);
     unlearnt = std::max(unlearnt, round_trip(job, seed).second);
   }
