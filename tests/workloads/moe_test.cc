@@ -626,7 +626,8 @@ TEST_CASE("a clamp, scaled biases and a factor beside the rotation cost the pass
     double sum = 0;
     for (const LayerOp& op : network.layer(1).ops) {
       const auto* stream = std::get_if<StreamingOp>(&op);
-      if (stream != nullptr && stream->direction == direction) sum += stream->elements * stream->bytes_each;
+      if (stream != nullptr && stream->direction == direction)
+        sum += stream->launches * stream->elements * stream->bytes_each;
     }
     return sum;
   };
@@ -661,6 +662,14 @@ TEST_CASE("a clamp, scaled biases and a factor beside the rotation cost the pass
   biased.biases = Biases::all;
   const double scaled = bytes(biased, {}, Direction::forward) - bytes(biased, fused, Direction::forward);
   CHECK(scaled == outputs * (4 + 10 + 8 + 6));
+  // The first two expert by expert: a loop over the experts of the rank.
+  double each = 0;
+  const Network with_biases = moe(biased, Split{}, {});
+  for (const LayerOp& op : with_biases.layer(1).ops)
+    if (const auto* stream = std::get_if<StreamingOp>(&op);
+        stream != nullptr && stream->name == std::string("scale bias"))
+      each = stream->launches;
+  CHECK(each == static_cast<double>(biased.experts.count));
   Model stretched = plain;
   stretched.attention.rotary_factor = 1.2;
   const double turned = 512 * (1024 + 2 * 128);  // queries and the keys of two groups

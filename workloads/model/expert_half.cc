@@ -366,25 +366,30 @@ void ExpertHalf::stash() {
 }
 
 /// An expert's second bias counts by the weight of each token, which its product cannot do (Megatron-LM core_v0.15.0,
-/// megatron/core/transformer/moe/experts.py, _apply_bias): the bias of every token by its weight, added to that
-/// expert's outputs, all experts' outputs joined and, with weights in fp32, cast back. Each product repeats one of its
-/// operands, by rows or by columns; of the gradients' products one is of a fp32 gradient and the bias in 16 bit.
+/// megatron/core/transformer/moe/experts.py, _apply_bias): expert by expert, the bias of every token by its weight,
+/// added to that expert's outputs; then all experts' outputs joined and, with weights in fp32, cast back. Each product
+/// repeats one of its operands, by rows or by columns; of the gradients' products one is of a fp32 gradient and the
+/// bias in 16 bit.
 void ExpertHalf::scaled_bias() {
   if (!w_.has_biases() || style_.fused_mlp) return;
   const double outputs = of_hidden(real(x_.routed)), sum = weights_in_fp32(style_) ? 4 : e_;
+  const double experts = real(x_.copies);
+  const auto of_each = [&](Direction direction, const char* name, Streaming kernel, double bytes_each) {
+    w_.add(StreamingOp{name, kernel, outputs / experts, bytes_each, direction, true, nullptr, experts});
+  };
   const bool casts = sum > e_;
   w_.backward("join output gradients", Streaming::copy, outputs, 2 * e_);
   const Streaming with_bias = casts ? Streaming::strided_cast : Streaming::strided;
-  w_.backward("scale bias, sum of weights' gradient", Streaming::accumulate, outputs, sum);
-  w_.backward("scale bias, gradient of weights", with_bias, outputs, 2 * sum);
-  w_.backward("scale bias, sum of bias' gradient", Streaming::accumulate, outputs, sum);
-  w_.backward("scale bias, gradient of bias", Streaming::strided, outputs, 2 * sum);
+  of_each(Direction::backward, "scale bias, sum of weights' gradient", Streaming::accumulate, sum);
+  of_each(Direction::backward, "scale bias, gradient of weights", with_bias, 2 * sum);
+  of_each(Direction::backward, "scale bias, sum of bias' gradient", Streaming::accumulate, sum);
+  of_each(Direction::backward, "scale bias, gradient of bias", Streaming::strided, 2 * sum);
   if (casts) {
-    w_.backward("cast gradients of expert outputs", Streaming::copy, outputs, sum + e_);
+    of_each(Direction::backward, "cast gradients of expert outputs", Streaming::copy, sum + e_);
     w_.backward("cast output gradients", Streaming::copy, outputs, e_ + sum);
   }
-  w_.forward("scale bias", with_bias, outputs, sum);
-  w_.forward("add scaled bias", Streaming::accumulate, outputs, e_ + 2 * sum);
+  of_each(Direction::forward, "scale bias", with_bias, sum);
+  of_each(Direction::forward, "add scaled bias", Streaming::accumulate, e_ + 2 * sum);
   w_.forward("join expert outputs", Streaming::copy, outputs, 2 * sum);
   if (casts) w_.forward("cast expert outputs", Streaming::copy, outputs, sum + e_);
 }
