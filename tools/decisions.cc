@@ -6,7 +6,10 @@
 #include <cmath>
 #include <functional>
 #include <map>
+#include <optional>
 #include <utility>
+
+#include "tools/pair_errors.h"
 
 namespace orrery::tools {
 
@@ -39,7 +42,7 @@ double share_pct(std::size_t of, std::size_t all) {
   return all == 0 ? 0 : 100 * static_cast<double>(of) / static_cast<double>(all);
 }
 
-void choose(LayoutGroup& group) {
+void choose(LayoutGroup& group, const std::optional<PairErrors>& errors) {
   const auto predicted_sooner = [](const ValidationRow* a, const ValidationRow* b) {
     return a->features.step_s < b->features.step_s;
   };
@@ -47,8 +50,14 @@ void choose(LayoutGroup& group) {
   for (const ValidationRow* row : group.rows) {
     if (row->status == RowStatus::ok) fitting.push_back(row);
   }
-  const auto& among = fitting.empty() ? group.rows : fitting;
-  group.chosen = *std::min_element(among.begin(), among.end(), predicted_sooner);
+  std::vector<const ValidationRow*> among = fitting.empty() ? group.rows : fitting;
+  std::stable_sort(among.begin(), among.end(), predicted_sooner);
+  group.chosen = among.front();
+  std::vector<Candidate> candidates;
+  for (const ValidationRow* row : among)
+    candidates.push_back({row->features.step_s, shares_of(row->features.exposed_s)});
+  const auto places = errors ? worth_measuring(*errors, candidates) : std::vector<std::size_t>{0};
+  for (const std::size_t place : places) group.measured.push_back(among[place]);
   group.best = *std::min_element(group.rows.begin(), group.rows.end(), sooner);
 }
 
@@ -82,6 +91,9 @@ bool differ_in(const Stated& a, const Stated& b, const std::string& key) {
 }  // namespace
 
 double LayoutGroup::regret_pct() const { return change_pct(measured_s(*best), measured_s(*chosen)); }
+double LayoutGroup::measured_regret_pct() const {
+  return change_pct(measured_s(*best), measured_s(**std::min_element(measured.begin(), measured.end(), sooner)));
+}
 double LayoutGroup::chosen_off_pct() const { return *chosen->error_pct; }
 
 std::vector<LayoutGroup> layout_groups(const std::vector<ValidationRow>& rows) {
@@ -95,6 +107,7 @@ std::vector<LayoutGroup> layout_groups(const std::vector<ValidationRow>& rows) {
     by_question[question][layout].push_back(&row);
   }
   std::vector<LayoutGroup> out;
+  const std::optional<PairErrors> errors = shipped_pair_errors();
   for (auto& [question, layouts] : by_question) {
     if (layouts.size() < 3) continue;
     LayoutGroup group;
@@ -103,7 +116,7 @@ std::vector<LayoutGroup> layout_groups(const std::vector<ValidationRow>& rows) {
       group.rows.push_back(repeats[(repeats.size() - 1) / 2]);
     }
     group.list = group.rows.front()->list;
-    choose(group);
+    choose(group, errors);
     out.push_back(std::move(group));
   }
   return out;
@@ -112,7 +125,7 @@ std::vector<LayoutGroup> layout_groups(const std::vector<ValidationRow>& rows) {
 Decisions decisions_of(const std::vector<LayoutGroup>& groups, const std::string& list) {
   constexpr double kApart = 1.05;
   Decisions out;
-  std::vector<double> regrets, off, sizes;
+  std::vector<double> regrets, after, numbers, off, sizes;
   std::size_t right = 0, near = 0;
   for (const LayoutGroup& group : groups) {
     if (!list.empty() && group.list != list) continue;
@@ -127,6 +140,8 @@ Decisions decisions_of(const std::vector<LayoutGroup>& groups, const std::string
       }
     }
     regrets.push_back(group.regret_pct());
+    after.push_back(group.measured_regret_pct());
+    numbers.push_back(static_cast<double>(group.measured.size()));
     off.push_back(group.chosen_off_pct());
     sizes.push_back(std::abs(off.back()));
     near += sizes.back() <= 10 ? 1 : 0;
@@ -136,6 +151,9 @@ Decisions decisions_of(const std::vector<LayoutGroup>& groups, const std::string
   out.regret_mean_pct = mean(regrets);
   out.regret_median_pct = quantile(regrets, 0.5);
   out.regret_p90_pct = quantile(regrets, 0.9);
+  out.to_measure_mean = mean(numbers);
+  out.measured_regret_mean_pct = mean(after);
+  out.measured_regret_p90_pct = quantile(after, 0.9);
   out.chosen_off_mean_pct = mean(off);
   out.chosen_off_median_pct = quantile(sizes, 0.5);
   out.chosen_within_10_pct = share_pct(near, out.groups);

@@ -16,11 +16,13 @@ namespace orrery::tools {
 /// repeats of one layout the median stands for all.
 struct LayoutGroup {
   std::string list;
-  std::vector<const ValidationRow*> rows;  // one a layout
-  const ValidationRow* chosen = nullptr;   // predicted the fastest, of those predicted to fit if any is
-  const ValidationRow* best = nullptr;     // measured the fastest
-  double regret_pct() const;               // of the chosen one
-  double chosen_off_pct() const;           // its predicted step over its measured one, less one
+  std::vector<const ValidationRow*> rows;      // one a layout
+  const ValidationRow* chosen = nullptr;       // predicted the fastest, of those predicted to fit if any is
+  const ValidationRow* best = nullptr;         // measured the fastest
+  std::vector<const ValidationRow*> measured;  // what a search says to measure before one decides (pair_errors.h)
+  double regret_pct() const;                   // of the chosen one
+  double measured_regret_pct() const;          // of the fastest of those measured
+  double chosen_off_pct() const;               // its predicted step over its measured one, less one
 };
 /// `rows` must outlive them.
 std::vector<LayoutGroup> layout_groups(const std::vector<ValidationRow>& rows);
@@ -29,6 +31,9 @@ struct Decisions {
   std::size_t groups = 0, pairs = 0;  // pairs of one group whose measured steps are more than 5 % apart
   double ordered_right_pct = 0;       // of these
   double regret_mean_pct = 0, regret_median_pct = 0, regret_p90_pct = 0;
+  // Where what a search says to measure is measured: layouts a group, and the regret of the fastest of these. The
+  // errors that say which are tied were fitted to pairs of these rows, six numbers to all of them.
+  double to_measure_mean = 0, measured_regret_mean_pct = 0, measured_regret_p90_pct = 0;
   double chosen_off_mean_pct = 0, chosen_off_median_pct = 0;  // with its sign; its size
   double chosen_within_10_pct = 0;                            // groups whose chosen layout is off by no more
 };

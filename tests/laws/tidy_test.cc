@@ -282,7 +282,8 @@ TEST_CASE("sub-rooms include only what is below them", "[tree]") {
       {"calibration/framework/", {"sim/", "calibration/device/", "calibration/framework/"}},
       {"tools/report/", tools({"report/", "validation.", "decisions."})},
       {"tools/study/", tools({"report/", "validation.", "decisions.", "study/", "parallel.", "import/parse_json."})},
-      {"tools/explain/", tools({"report/", "validation.", "decisions.", "study/", "parallel.", "explain/"})},
+      {"tools/explain/", tools({"report/", "validation.", "decisions.", "known_rows.", "pair_errors.", "study/",
+                                "parallel.", "explain/"})},
       {"tools/fit/", tools({"report/", "validation.", "decisions.", "study/", "parallel.", "fit/"})},
       {"tools/import/", tools({"import/", "report/text."})},
       {"tools/whatif/",
@@ -293,7 +294,9 @@ TEST_CASE("sub-rooms include only what is below them", "[tree]") {
       {"tools/api/", tools({"api/"})},
       {"tools/python/", tools({"report/", "validation.", "decisions.", "study/", "parallel.", "explain/"})},
       {"tools/validation.", tools({"validation."})},
-      {"tools/decisions.", tools({"validation.", "decisions."})},
+      {"tools/known_rows.", tools({"report/", "validation.", "known_rows."})},
+      {"tools/pair_errors.", tools({"known_rows.", "pair_errors."})},
+      {"tools/decisions.", tools({"validation.", "pair_errors.", "decisions."})},
       {"tools/parallel.", tools({"report/", "parallel."})},
   };
   Problems problems;

@@ -228,7 +228,7 @@ ordered_json result_json(const SearchFlags& options, const LayoutSpace& space, c
   json["errors"] = result.failures.size();
   json["complete"] = result.complete;
   json["not_offered"] = space.offers().missing_text();
-  json["measure"] = choice.chances.empty() ? std::vector<std::size_t>{} : to_measure(choice);
+  json["measure"] = choice.measure;
   json["rows"] = ordered_json::array();
   for (std::size_t i = 0; i < result.best.size(); ++i) {
     if (i >= options.top && !options.exhaustive && result.pareto[i] == 0) continue;

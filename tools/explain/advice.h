@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "scenarios/scenario.h"
-#include "tools/explain/pair_errors.h"
+#include "tools/pair_errors.h"
 #include "tools/study/what_if.h"
 #include "workloads/step/step.h"
 

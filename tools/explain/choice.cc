@@ -17,7 +17,7 @@ namespace orrery::tools {
 
 namespace {
 
-constexpr std::size_t kWeighed = 12, kMeasured = 3;
+constexpr std::size_t kWeighed = 12;
 
 /// An assumption without its figures, which differ between layouts.
 std::string kind_of(const std::string& assumption) {
@@ -65,29 +65,22 @@ Choice weigh_best(LayoutSpace& space, const SearchResult& result, unsigned jobs)
   });
   if (std::find(done.begin(), done.end(), 0) != done.end()) return out;  // after a Ctrl-C
   out.chances = chances_of(*errors, candidates);
+  out.measure = worth_measuring(*errors, candidates);
+  for (std::size_t& place : out.measure) ++place;
   if (candidates.size() > 1) out.error68 = errors->at68(candidates[0].shares, candidates[1].shares);
   out.flattered = of_the_first_alone(assumptions, out.chances);
-  return out;
-}
-
-std::vector<std::size_t> to_measure(const Choice& choice) {
-  std::vector<std::size_t> out{1};
-  for (std::size_t i = 1; i < choice.chances.size() && out.size() < kMeasured; ++i) {
-    if (choice.chances[i].tied) out.push_back(i + 1);
-  }
   return out;
 }
 
 void write_choice(std::ostream& out, const Choice& choice, double step_s) {
   if (choice.chances.empty()) return;
   const Chance& first = choice.chances.front();
-  const std::vector<std::size_t> measure = to_measure(choice);
   const auto tied = std::count_if(choice.chances.begin(), choice.chances.end(), [](const Chance& c) { return c.tied; });
   std::string text;
   if (tied > 0)
     text =
         fmt::format("{} {} within the error of such pairs of the first ({:.1f} % between the first two): measure {}. ",
-                    tied, tied == 1 ? "is" : "are", 100 * std::expm1(choice.error68), fmt::join(measure, ", "));
+                    tied, tied == 1 ? "is" : "are", 100 * std::expm1(choice.error68), fmt::join(choice.measure, ", "));
   else if (choice.chances.size() > 1)
     text = fmt::format("The first is ahead of the second by more than such pairs err ({:.1f} %). ",
                        100 * std::expm1(choice.error68));

@@ -10,21 +10,20 @@
 #include <string>
 #include <vector>
 
-#include "tools/explain/pair_errors.h"
+#include "tools/pair_errors.h"
 #include "tools/study/best_first.h"
 
 namespace orrery::tools {
 
 struct Choice {
   std::vector<Chance> chances;         // of the best, in their order; empty: nothing is known of such errors
+  std::vector<std::size_t> measure;    // numbers from 1 of what to measure before one decides
   double error68 = 0;                  // of the ratio of the first two, as a logarithm
   std::vector<std::string> flattered;  // assumptions of the first that those tied with it do not make
 };
 /// Simulates the best once more for where their time goes: a dozen at most, on `jobs` threads.
 Choice weigh_best(LayoutSpace& space, const SearchResult& result, unsigned jobs);
 
-/// Numbers from 1 of those tied with the first, itself included; three at most.
-std::vector<std::size_t> to_measure(const Choice& choice);
 void write_choice(std::ostream& out, const Choice& choice, double step_s);
 /// What is known of the layout at `place` of the best, into its row.
 void add_chance(nlohmann::ordered_json& row, const Choice& choice, std::size_t place);

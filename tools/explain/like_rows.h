@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/explain/known_rows.h"
+#include "tools/known_rows.h"
 
 namespace orrery::tools {
 

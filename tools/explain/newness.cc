@@ -391,7 +391,7 @@ void write_widths(std::ostream& out, const WidthStudy& study) {
          "# --intervals FILE`. `each`: the mean over what was left out, each counted alike; `with_unknown`: of all "
          "rows in no\n"
          "# fit, those too of which it is not known how they ran.\n"
-         "# `ratios`: errors of the ratio of two layouts (tools/explain/pair_errors.h).\n";
+         "# `ratios`: errors of the ratio of two layouts (tools/pair_errors.h).\n";
   if (study.ratios) write_pair_errors(out, *study.ratios);
   out << "widening:\n";
   for (std::size_t i = 0; i < kNewnesses; ++i) {

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "tools/explain/like_rows.h"
-#include "tools/explain/pair_errors.h"
+#include "tools/pair_errors.h"
 
 namespace orrery::tools {
 

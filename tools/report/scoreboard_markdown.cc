@@ -111,17 +111,20 @@ Rows alike(const Rows& rows, const Beside& beside) {
 void write_choices(std::ostream& out, const Rows& rows, const Beside& beside) {
   const std::vector<LayoutGroup> groups = layout_groups(rows);
   const std::vector<ChangedPair> pairs = changed_pairs(rows);
-  out << "\n| decisions | groups | pairs in order | regret: mean, median, p90 | chosen step off: mean, median | within "
+  out << "\n| decisions | groups | pairs in order | regret: mean, median, p90 | measured as search says: layouts, "
+         "regret: mean, p90 | chosen step off: mean, median | within "
          "10 % "
-         "| one key changed: pairs | sign right | size off: median, p90 |\n|---|---|---|---|---|---|---|---|---|\n";
+         "| one key changed: pairs | sign right | size off: median, p90 |\n|---|---|---|---|---|---|---|---|---|---|\n";
   const auto add = [&](const std::string& name, const Decisions& d, const PairSummary& p) {
     if (d.groups == 0 && p.n == 0) return;
     const std::string choice =
-        d.groups == 0
-            ? "0 | | | |"
-            : fmt::format("{} | {:.1f} % of {} | {:.1f}, {:.1f}, {:.1f} % | {:+.1f}, {:.1f} % | {:.0f} %", d.groups,
-                          d.ordered_right_pct, d.pairs, d.regret_mean_pct, d.regret_median_pct, d.regret_p90_pct,
-                          d.chosen_off_mean_pct, d.chosen_off_median_pct, d.chosen_within_10_pct);
+        d.groups == 0 ? "0 | | | | |"
+                      : fmt::format(
+                            "{} | {:.1f} % of {} | {:.1f}, {:.1f}, {:.1f} % | {:.1f}, {:.1f}, {:.1f} % | {:+.1f}, "
+                            "{:.1f} % | {:.0f} %",
+                            d.groups, d.ordered_right_pct, d.pairs, d.regret_mean_pct, d.regret_median_pct,
+                            d.regret_p90_pct, d.to_measure_mean, d.measured_regret_mean_pct, d.measured_regret_p90_pct,
+                            d.chosen_off_mean_pct, d.chosen_off_median_pct, d.chosen_within_10_pct);
     const std::string change = p.n == 0 ? "0 | |"
                                         : fmt::format("{} | {:.1f} % | {:.1f}, {:.1f} points", p.n, p.sign_right_pct,
                                                       p.size_off_median_points, p.size_off_p90_points);

@@ -15,7 +15,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tools/explain/known_rows.h"
+#include "tools/known_rows.h"
 
 namespace orrery::tools {
 
@@ -69,5 +69,8 @@ struct Chance {
 };
 /// In the order of `candidates`, the first of which is predicted the fastest.
 std::vector<Chance> chances_of(const PairErrors& errors, const std::vector<Candidate>& candidates);
+/// What to measure before one decides, by their places from 0: the first, and those tied with it, three at most.
+/// `candidates`: the fastest first.
+std::vector<std::size_t> worth_measuring(const PairErrors& errors, const std::vector<Candidate>& candidates);
 
 }  // namespace orrery::tools

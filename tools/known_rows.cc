@@ -1,5 +1,5 @@
 // The table of residuals and the distance of two rows.
-#include "tools/explain/known_rows.h"
+#include "tools/known_rows.h"
 
 #include <fmt/format.h>
 

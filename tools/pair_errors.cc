@@ -1,5 +1,5 @@
 // Likelihood by steps of one parameter at a time, and chances by drawing errors. The draws are the same every time.
-#include "tools/explain/pair_errors.h"
+#include "tools/pair_errors.h"
 
 #include <fmt/format.h>
 
@@ -260,6 +260,23 @@ std::string_view name_of(Confidence confidence) {
   return kNames[static_cast<std::size_t>(confidence)];
 }
 
+namespace {
+
+bool tied(const PairErrors& errors, const Candidate& first, const Candidate& one) {
+  return std::log(one.step_s / first.step_s) <= errors.at68(one.shares, first.shares);
+}
+
+}  // namespace
+
+std::vector<std::size_t> worth_measuring(const PairErrors& errors, const std::vector<Candidate>& candidates) {
+  constexpr std::size_t kMeasured = 3;
+  std::vector<std::size_t> out;
+  for (std::size_t i = 0; i < candidates.size() && out.size() < kMeasured; ++i) {
+    if (i == 0 || tied(errors, candidates.front(), candidates[i])) out.push_back(i);
+  }
+  return out;
+}
+
 std::vector<Chance> chances_of(const PairErrors& errors, const std::vector<Candidate>& candidates) {
   constexpr std::size_t kDraws = 4096;
   std::vector<Chance> out(candidates.size());
@@ -268,8 +285,7 @@ std::vector<Chance> chances_of(const PairErrors& errors, const std::vector<Candi
     const Candidate& one = candidates[i];
     const double scale = errors.scale(one.shares, {});
     out[i].expected_s = one.step_s * std::exp(scale * scale / 2);
-    const double gap = std::log(one.step_s / candidates.front().step_s);
-    out[i].tied = i > 0 && gap <= errors.at68(one.shares, candidates.front().shares);
+    out[i].tied = i > 0 && tied(errors, candidates.front(), one);
   }
   std::mt19937_64 bits(1);
   const auto uniform = [&] { return (static_cast<double>(bits() >> 11U) + 0.5) * 0x1p-53; };
