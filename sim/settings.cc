@@ -12,6 +12,7 @@
 #include <span>
 
 #include "sim/plain_number.h"
+#include "sim/settings_children.h"
 
 namespace orrery::sim {
 
@@ -206,11 +207,9 @@ Settings Settings::scalar(std::string text, Place place, bool quoted) {
   return value;
 }
 
-struct Settings::Children {
-  std::shared_ptr<const std::string> path;  // of a list that has items
-  std::vector<Settings> items;
-  std::vector<std::pair<std::string, Settings>> members;
-};
+std::string_view Settings::checked_as() const {
+  return children_ != nullptr ? children_->checked_as : std::string_view{};
+}
 
 bool Settings::same_as(const Settings& other) const {
   return children_ == other.children_ && kind_ == other.kind_ && quoted_ == other.quoted_ &&
@@ -254,6 +253,7 @@ Settings::Children& Settings::own_children() {
   } else {
     std::atomic_thread_fence(std::memory_order_acquire);  // what other threads read before they let go stays before
   }
+  children_->checked_as = {};  // it is no longer what was packed
   return *children_;
 }
 

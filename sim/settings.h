@@ -47,6 +47,9 @@ class Settings {
   /// Whether both are copies of one value, read at one place, that nobody has changed since. Takes no look at what they
   /// hold: two readings of one file are not the same.
   bool same_as(const Settings& other) const;
+  /// Of a list or a mapping that was unpacked (sim/packed_settings.h), and that nobody has changed or moved since: what
+  /// its document was found to be right as when it was packed, which need not be looked at again. Empty for all others.
+  std::string_view checked_as() const;
 
   /// The member of that name, or nullptr when it is absent or null (the language treats both alike).
   const Settings* find(std::string_view key) const;
@@ -99,6 +102,7 @@ class Settings {
   void refuse_unknown(const std::vector<std::string>& known) const;
 
  private:
+  friend class Unpacking;
   struct Children;
 
   Children& own_children();
