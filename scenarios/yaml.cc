@@ -308,10 +308,10 @@ Settings parse_whole_yaml(const std::string& text, const std::string& file_name)
 Settings parse_yaml_value(const std::string& text, const std::string& source) { return parse(text, source, true); }
 
 Settings read_yaml(const std::string& file) {
-  const std::string text = sim::read_text(file, "a YAML file");
-  if (const std::optional<PackedFile> known = packed_file(text))
+  const sim::TextBlock block = sim::read_block(file, "a YAML file");
+  if (const std::optional<PackedFile> known = packed_file(block.text()))
     return sim::unpacked(known->bytes, sim::FileName(file), known->checked_as);
-  return parse_yaml(text, file);
+  return parse_yaml(std::string(block.text()), file);
 }
 
 }  // namespace orrery::scenarios

@@ -67,10 +67,18 @@ void KeyTable::read_bounds() {
     double value;
   };
   std::unordered_multimap<std::string_view, Known> known;  // by text
+  const Key* before = nullptr;                             // rows that stand together are often alike
   for (std::size_t i = 0; i < rows_.size(); ++i) {
     const Key& key = rows_[i];
     Rule& rule = rules_[i];
     const Form form = rule.form == Form::other ? Form::number : rule.form;
+    if (before != nullptr && rules_[i - 1].form == rule.form && before->bounds.low == key.bounds.low &&
+        before->bounds.high == key.bounds.high && before->unit == key.unit) {
+      rule.low = rules_[i - 1].low;
+      rule.high = rules_[i - 1].high;
+      continue;
+    }
+    before = &key;
     const auto bound = [&](std::string_view text, double& into) {
       if (text.empty()) return;
       const auto [begin, end] = known.equal_range(text);

@@ -3,8 +3,10 @@
 //
 // A packed document is its nodes in their order. A node: a byte with its kind and whether it was quoted; its line less
 // that of the node ahead of it, and its column; then the text of a scalar, the number of items of a list and the items,
-// or the number of members of a mapping and each one's key and value. Numbers are written in groups of seven bits, the
-// lowest first; what may be negative with its sign in the lowest bit; texts behind their length.
+// or the number of members of a mapping and each one's key and value. A list of numbers, which its first byte says too,
+// has how many bytes its items take ahead of them, and what they are as numbers, eight bytes each, behind them: tables
+// of thousands are read without a value for each. Numbers are else written in groups of seven bits, the lowest first;
+// what may be negative with its sign in the lowest bit; texts behind their length.
 #pragma once
 
 #include <string>

@@ -4,7 +4,6 @@
 
 #include <charconv>
 #include <cmath>
-#include <cstring>
 #include <unordered_map>
 #include <utility>
 
@@ -32,14 +31,6 @@ void put(std::string& bytes, Value value) {
 }
 void put_place(std::string& bytes, std::uint32_t begin, std::uint32_t size) {
   put(bytes, std::uint64_t{begin} | std::uint64_t{size} << 32U);
-}
-
-template <class Value>
-Value word_at(const char* at) {
-  static_assert(sizeof(Value) == kCellBytes);
-  Value value;
-  std::memcpy(&value, at, kCellBytes);
-  return value;
 }
 
 }  // namespace
@@ -90,15 +81,6 @@ std::optional<PackedTable::Column> PackedTable::column(std::string_view name) co
   for (std::size_t c = columns_.size(); c-- > 0;)
     if (columns_[c].first == name) return columns_[c].second;
   return std::nullopt;
-}
-
-double PackedTable::number(const Column& column, std::size_t row) const {
-  return word_at<double>(column.cells + kCellBytes * row);
-}
-
-std::string_view PackedTable::text(const Column& column, std::size_t row) const {
-  const auto place = word_at<std::uint64_t>(column.cells + kCellBytes * row);
-  return bytes_.substr(static_cast<std::uint32_t>(place), place >> 32U);
 }
 
 }  // namespace orrery::sim

@@ -4,9 +4,11 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace orrery::sim {
@@ -29,11 +31,26 @@ class PackedTable {
   /// Of two columns of one name the later one.
   std::optional<Column> column(std::string_view name) const;
   /// Of a column of numbers.
-  double number(const Column& column, std::size_t row) const;
+  double number(const Column& column, std::size_t row) const {
+    return word_at<double>(column.cells + kCellBytes * row);
+  }
   /// Of a column of texts.
-  std::string_view text(const Column& column, std::size_t row) const;
+  std::string_view text(const Column& column, std::size_t row) const {
+    const auto place = word_at<std::uint64_t>(column.cells + kCellBytes * row);
+    return bytes_.substr(static_cast<std::uint32_t>(place), place >> 32U);
+  }
 
  private:
+  static constexpr std::size_t kCellBytes = 8;  // bytes
+
+  template <class Value>
+  static Value word_at(const char* at) {
+    static_assert(sizeof(Value) == kCellBytes);
+    Value value;
+    std::memcpy(&value, at, kCellBytes);
+    return value;
+  }
+
   std::string_view bytes_;
   std::size_t rows_ = 0;
   std::vector<std::pair<std::string_view, Column>> columns_;

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <charconv>
 #include <cmath>
+#include <cstring>
 #include <optional>
 #include <span>
 
@@ -235,7 +236,14 @@ Settings Settings::mapping(Place place, std::string path) {
 
 const std::vector<Settings>& Settings::items() const {
   static const std::vector<Settings> none;
-  return children_ == nullptr ? none : children_->items;
+  if (children_ == nullptr) return none;
+  if (children_->unmade.load(std::memory_order_acquire) != nullptr) make_items(*this);
+  return children_->items;
+}
+
+std::size_t Settings::item_count() const {
+  const char* unmade = children_ == nullptr ? nullptr : children_->unmade.load(std::memory_order_acquire);
+  return unmade != nullptr ? packed_numbers(unmade).first : items().size();
 }
 
 const std::vector<std::pair<std::string, Settings>>& Settings::members() const {
@@ -246,6 +254,7 @@ const std::vector<std::pair<std::string, Settings>>& Settings::members() const {
 /// What this value holds, to be changed: a copy of its own where others share it. One level deep: what lies below is
 /// shared still.
 Settings::Children& Settings::own_children() {
+  static_cast<void>(items());  // as they are where they lie now
   if (children_ == nullptr) {
     children_ = std::make_shared<Children>();
   } else if (children_.use_count() > 1) {
@@ -411,6 +420,18 @@ double Settings::as_number(double low, double high) const {
                      describe(*this)));
   }
   return *value;
+}
+
+std::vector<double> Settings::as_numbers() const {
+  std::vector<double> numbers(item_count());
+  const char* unmade = children_ == nullptr ? nullptr : children_->unmade.load(std::memory_order_acquire);
+  if (unmade != nullptr) {
+    std::memcpy(numbers.data(), packed_numbers(unmade).second, numbers.size() * sizeof(double));
+    return numbers;
+  }
+  std::transform(items().begin(), items().end(), numbers.begin(),
+                 [](const Settings& item) { return item.as_number(); });
+  return numbers;
 }
 
 bool Settings::as_bool() const {

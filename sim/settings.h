@@ -39,6 +39,8 @@ class Settings {
 
   const std::string& text() const { return text_; }
   const std::vector<Settings>& items() const;
+  /// How many items there are. As as_numbers(), it needs none of them where a list of numbers was unpacked.
+  std::size_t item_count() const;
   const std::vector<std::pair<std::string, Settings>>& members() const;
   /// The path that a member of that name has here, or the item of that index.
   std::string path_of(std::string_view key) const;
@@ -76,6 +78,8 @@ class Settings {
                       std::int64_t high = std::numeric_limits<std::int64_t>::max()) const;
   double as_number(double low = -std::numeric_limits<double>::infinity(),
                    double high = std::numeric_limits<double>::infinity()) const;
+  /// The items of a list, each as as_number() reads it.
+  std::vector<double> as_numbers() const;
   bool as_bool() const;
   /// One of `choices`; an unknown word is answered with the nearest of them.
   std::string as_choice(const std::vector<std::string>& choices) const;

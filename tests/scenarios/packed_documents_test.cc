@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "calibration/device/keys.h"
+#include "calibration/framework/generation.h"
 #include "scenarios/scenario.h"
 #include "sim/error.h"
 #include "sim/packed_settings.h"
@@ -78,7 +79,7 @@ class OwnFolder {
 }  // namespace
 
 TEST_CASE("what is packed is what the files say", "[packed]") {
-  std::size_t files = 0, right = 0;
+  std::size_t files = 0, right = 0, features = 0;
   for (const std::string& file : shipped_files()) {
     INFO(file);
     const std::string text = sim::read_text(file, "a shipped file");
@@ -93,10 +94,17 @@ TEST_CASE("what is packed is what the files say", "[packed]") {
       CHECK_NOTHROW(calibration::profile_keys().check(parsed));
       ++right;
     }
+    if (read.checked_as() == calibration::kCheckedFeature) {
+      const calibration::Feature one = calibration::read_feature(read), other = calibration::read_feature(parsed);
+      CHECK(told(one.sets) == told(other.sets));
+      CHECK(told(one.absent) == told(other.absent));
+      ++features;
+    }
     ++files;
   }
   CHECK(files > 400);
   CHECK(right > 8);
+  CHECK(features > 30);
 }
 
 TEST_CASE("a changed file is read as it stands", "[packed]") {

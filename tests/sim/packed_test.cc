@@ -54,6 +54,8 @@ TEST_CASE("texts that differ in a byte have other sums", "[packed]") {
     }
   }
   CHECK(sum_of("12345678abcdefgh") != sum_of("abcdefgh12345678"));
+  const std::string row(24, 'z'), one = "12345678", two = "abcdefgh";
+  CHECK(sum_of(one + two + row) != sum_of(two + one + row));  // of those that are summed side by side
 }
 
 TEST_CASE("a document comes back with its places and paths", "[packed]") {
@@ -91,6 +93,47 @@ TEST_CASE("a document comes back with its places and paths", "[packed]") {
   const std::string bytes = packed(root);
   CHECK_THROWS_AS(unpacked(bytes.substr(0, bytes.size() - 1), "g.yaml"), InternalError);
   CHECK_THROWS_AS(unpacked(bytes + bytes, "g.yaml"), InternalError);
+}
+
+TEST_CASE("a list of numbers is read with its items and without", "[packed]") {
+  Settings root = Settings::mapping({"f.yaml", 1, 1});
+  Settings list = Settings::sequence({"f.yaml", 2, 3});
+  list.append(Settings::scalar("1", {"f.yaml", 2, 4}));
+  list.append(Settings::scalar("2.5", {"f.yaml", 3, 4}, true));
+  list.append(Settings::scalar("-3e4", {"f.yaml", 5, 4}));
+  root.set("a", list);
+  list.append(Settings::scalar("4 GB", {"f.yaml", 6, 4}));
+  root.set("b", list);
+  root.set("c", Settings::scalar("7", {"f.yaml", 7, 1}));
+  const std::string bytes = packed(root);
+  const std::vector<double> numbers{1, 2.5, -3e4};
+  const auto read = [&] { return unpacked(bytes, "f.yaml", "right"); };
+
+  const Settings first = read();
+  CHECK(first.at("a").item_count() == 3);
+  CHECK(first.at("a").as_numbers() == numbers);
+  CHECK(first.at("b").item_count() == 4);
+  CHECK_THROWS_AS(first.at("b").as_numbers(), UserError);
+  CHECK(first.at("c").place().line == 7);
+  const Settings copy = first;
+  REQUIRE(copy.at("a").items().size() == 3);
+  CHECK(first.at("a").items()[1].text() == "2.5");
+  CHECK(first.at("a").items()[2].place().line == 5);
+  CHECK(first.at("a").items()[2].path() == "a[2]");
+  CHECK(first.at("a").as_numbers() == numbers);
+  CHECK(first.at("a").checked_as() == "right");
+  CHECK(packed(first) == bytes);
+
+  Settings longer = read().at("a");
+  longer.append(Settings::scalar("5", {"f.yaml", 9, 1}));
+  CHECK(longer.as_numbers() == std::vector<double>{1, 2.5, -3e4, 5});
+  CHECK(longer.items()[3].path() == "a[3]");
+  CHECK(longer.checked_as().empty());
+  Settings holder = Settings::mapping({"f.yaml", 1, 1});
+  holder.set("x", read());
+  CHECK(holder.at("x").at("a").item_count() == 3);
+  CHECK(holder.at("x").at("a").items()[0].path() == "x.a[0]");
+  CHECK(holder.at("x").at("a").as_numbers() == numbers);
 }
 
 TEST_CASE("a table's columns are numbers where all cells are", "[packed]") {

@@ -371,7 +371,7 @@ std::vector<KnownRow> shipped_known_rows() {
 ShippedRows::ShippedRows() {
   const std::string file = shipped_file();
   if (!std::filesystem::exists(file)) return;
-  const auto packed = scenarios::packed_file(sim::read_text(file, kRowTable));
+  const auto packed = scenarios::packed_file(sim::read_block(file, kRowTable).text());
   if (auto views = packed ? PackedRows(packed->bytes).views() : std::nullopt) {
     views_ = *std::move(views);
     return;

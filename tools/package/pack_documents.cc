@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "calibration/device/keys.h"
+#include "calibration/device/profile.h"
+#include "calibration/framework/generation.h"
 #include "scenarios/packed_documents.h"
 #include "scenarios/scenario.h"
 #include "sim/error.h"
@@ -37,8 +39,12 @@ std::string packed_lines(const std::string& text) {
 std::string checked_as(const std::string& name, const sim::Settings& document) {
   try {
     if (name.starts_with("calibration/profiles/") && document.find("inherits") == nullptr) {
-      calibration::profile_keys().check(document);
+      calibration::DeviceProfile::load(document);
       return calibration::kCheckedProfile;
+    }
+    if (name.starts_with("calibration/features/")) {
+      calibration::read_feature(document);
+      return calibration::kCheckedFeature;
     }
   } catch (const sim::UserError&) {  // who reads it says so
   }
