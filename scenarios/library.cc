@@ -4,6 +4,7 @@
 #include "scenarios/library.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -46,6 +47,12 @@ std::string name_in(const Shelf& shelf, const Settings& reference) {
   if (is_path(reference.text())) return fs::path(file).stem().string();
   const std::size_t begin = file.rfind('/') + 1;
   return file.substr(begin, file.size() - begin - kEnding.size());
+}
+
+/// std::filesystem's own takes the path apart.
+bool is_file(const std::string& file) {
+  struct stat facts {};
+  return ::stat(file.c_str(), &facts) == 0 && S_ISREG(facts.st_mode);
 }
 
 /// A shelf's document of a plain name, in normal form. A scenario's software names dozens, and paths that are taken
@@ -123,8 +130,7 @@ std::string file_of(const Shelf& shelf, const Settings& reference) {
   }
   if (!is_plain_name(name)) reference.fail(fmt::format("expected the name of a {}, got \"{}\"", shelf.noun, name));
   std::string file = plain_file(shelf, name);
-  std::error_code error;
-  if (fs::is_regular_file(file, error)) return file;
+  if (is_file(file)) return file;
   const std::vector<std::string> names = shipped(shelf.kind);
   std::vector<std::string> several;
   const bool typed = reference.place().file.text().starts_with("--");  // files are read as they are written
