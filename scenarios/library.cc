@@ -4,6 +4,7 @@
 #include "scenarios/library.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -27,6 +28,7 @@ using sim::UserError;
 namespace {
 
 constexpr std::size_t kLongestChain = 16;
+constexpr std::string_view kEnding = ".yaml";
 
 thread_local int shipped_only = 0;  // how many ShippedOnly live on this thread
 
@@ -41,7 +43,34 @@ bool is_plain_name(const std::string& name) {
 /// The name in a reference: of a path, its file name without the ending.
 std::string name_in(const Shelf& shelf, const Settings& reference) {
   if (!reference.is_scalar()) return {};
-  return fs::path(file_of(shelf, reference)).stem().string();
+  const std::string file = file_of(shelf, reference);
+  if (is_path(reference.text())) return fs::path(file).stem().string();
+  const std::size_t begin = file.rfind('/') + 1;
+  return file.substr(begin, file.size() - begin - kEnding.size());
+}
+
+/// std::filesystem's own takes the path apart.
+bool is_file(const std::string& file) {
+  struct stat facts {};
+  return ::stat(file.c_str(), &facts) == 0 && S_ISREG(facts.st_mode);
+}
+
+/// A shelf's document of a plain name, in normal form. A scenario's software names dozens, and paths that are taken
+/// apart part by part take longer than what is read.
+std::string plain_file(const Shelf& shelf, const std::string& name) {
+  static const std::map<std::string, std::string>& folders = *[] {
+    auto* all = new std::map<std::string, std::string>;
+    for (const Shelf& one : shelves())
+      (*all)[one.folder] = ((fs::path(data_directory()) / one.folder).lexically_normal() / "").string();
+    return all;
+  }();
+  const std::string& folder = folders.at(shelf.folder);
+  std::string file;
+  file.reserve(folder.size() + name.size() + kEnding.size());
+  file += folder;
+  file += name;
+  file += kEnding;
+  return file;
 }
 
 /// `document` as the member `path` of a scenario, so that complaints name the whole path and not the bare member.
@@ -100,14 +129,13 @@ std::string file_of(const Shelf& shelf, const Settings& reference) {
     return (fs::path(name).is_absolute() ? fs::path(name) : beside / name).lexically_normal().string();
   }
   if (!is_plain_name(name)) reference.fail(fmt::format("expected the name of a {}, got \"{}\"", shelf.noun, name));
-  const fs::path file = fs::path(data_directory()) / shelf.folder / (name + ".yaml");
-  std::error_code error;
-  if (fs::is_regular_file(file, error)) return file.lexically_normal().string();
+  std::string file = plain_file(shelf, name);
+  if (is_file(file)) return file;
   const std::vector<std::string> names = shipped(shelf.kind);
   std::vector<std::string> several;
   const bool typed = reference.place().file.text().starts_with("--");  // files are read as they are written
   if (const std::string meant = typed ? name_meant(shelf.kind, name, names, &several) : ""; !meant.empty())
-    return (fs::path(data_directory()) / shelf.folder / (meant + ".yaml")).lexically_normal().string();
+    return plain_file(shelf, meant);
   if (several.size() > 1)
     reference.fail(
         fmt::format("there is no {} \"{}\", expected one of {}", shelf.noun, name, fmt::join(several, ", ")));

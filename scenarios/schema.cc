@@ -650,9 +650,9 @@ Rows below(const std::string& prefix, const sim::KeyTable& keys) {
   return rows;
 }
 
-/// Where the keys begin that lie below a name or a section that few scenarios of a step spell out.
-constexpr std::array<std::string_view, 8> kOthers{"serving",  "traffic",  "workload",       "rl",
-                                                  "campaign", "software", "cluster.device", "cluster.fabric"};
+/// Where the keys begin that lie below a section that few scenarios of a step have. Below a name (cluster.device) they
+/// are left to who reads that document.
+constexpr std::array<std::string_view, 5> kOthers{"serving", "traffic", "workload", "rl", "campaign"};
 
 /// `others`: what begins there too.
 std::vector<Key> all_keys(bool others) {

@@ -15,8 +15,10 @@
 #include <optional>
 #include <sstream>
 
+#include "scenarios/packed_documents.h"
 #include "scenarios/plain_yaml.h"
 #include "scenarios/scenario.h"
+#include "sim/packed_settings.h"
 #include "sim/printable.h"
 #include "sim/text_file.h"
 
@@ -305,6 +307,11 @@ Settings parse_whole_yaml(const std::string& text, const std::string& file_name)
 
 Settings parse_yaml_value(const std::string& text, const std::string& source) { return parse(text, source, true); }
 
-Settings read_yaml(const std::string& file) { return parse_yaml(sim::read_text(file, "a YAML file"), file); }
+Settings read_yaml(const std::string& file) {
+  const sim::TextBlock block = sim::read_block(file, "a YAML file");
+  if (const std::optional<PackedFile> known = packed_file(block.text()))
+    return sim::unpacked(known->bytes, sim::FileName(file), known->checked_as);
+  return parse_yaml(std::string(block.text()), file);
+}
 
 }  // namespace orrery::scenarios

@@ -67,8 +67,8 @@ std::vector<Record> Engine::empty_records(const RunOptions& options) const {
   std::vector<Record> records;
   for (const InstanceId instance : options.record) {
     const std::uint32_t size = tables_.plan.programs[tables_.plan.instances[instance].program].size();
-    const std::vector<SimTime> never(size, kNever);
-    records.push_back({instance, never, never, never});
+    const auto never = [&] { return std::vector<SimTime>(size, kNever); };
+    records.push_back({instance, never(), never(), never()});
   }
   return records;
 }

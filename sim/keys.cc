@@ -39,10 +39,12 @@ KeyTable::KeyTable(std::vector<Key> rows, std::string absent_word)
     : rows_(std::move(rows)), absent_word_(std::move(absent_word)) {
   row_of_.reserve(rows_.size());
   rules_.reserve(rows_.size());
+  std::unordered_set<std::string_view> listed;
+  listed.reserve(2 * rows_.size());
   for (std::size_t i = 0; i < rows_.size(); ++i) {
     SIM_CHECK(row_of_.emplace(rows_[i].path, i).second, "two rows for the key {}", rows_[i].path);
     rules_.push_back(rule_of(rows_[i]));
-    list_names(rows_[i].path);
+    list_names(rows_[i].path, listed);
   }
   read_bounds();
 }
@@ -67,10 +69,18 @@ void KeyTable::read_bounds() {
     double value;
   };
   std::unordered_multimap<std::string_view, Known> known;  // by text
+  const Key* before = nullptr;                             // rows that stand together are often alike
   for (std::size_t i = 0; i < rows_.size(); ++i) {
     const Key& key = rows_[i];
     Rule& rule = rules_[i];
     const Form form = rule.form == Form::other ? Form::number : rule.form;
+    if (before != nullptr && rules_[i - 1].form == rule.form && before->bounds.low == key.bounds.low &&
+        before->bounds.high == key.bounds.high && before->unit == key.unit) {
+      rule.low = rules_[i - 1].low;
+      rule.high = rules_[i - 1].high;
+      continue;
+    }
+    before = &key;
     const auto bound = [&](std::string_view text, double& into) {
       if (text.empty()) return;
       const auto [begin, end] = known.equal_range(text);
@@ -88,17 +98,17 @@ void KeyTable::read_bounds() {
   }
 }
 
-/// Every part of a path is a name below the parts ahead of it.
-void KeyTable::list_names(std::string_view path) {
+/// Every part of a path is a name below the parts ahead of it. `listed`: paths of the names that are.
+void KeyTable::list_names(std::string_view path, std::unordered_set<std::string_view>& listed) {
   // Where anything lies below its last but one part already, the parts ahead have been listed.
   const std::size_t last = path.rfind('.');
-  const bool listed = last != std::string_view::npos && names_.contains(path.substr(0, last));
-  for (std::size_t from = listed ? last + 1 : 0; from <= path.size();) {
+  const bool above = last != std::string_view::npos && names_.contains(path.substr(0, last));
+  for (std::size_t from = above ? last + 1 : 0; from <= path.size();) {
     const std::size_t dot = std::min(path.find('.', from), path.size());
     std::string_view name = path.substr(from, dot - from);
     if (name.ends_with("[]")) name.remove_suffix(2);
-    std::vector<std::string>& known = names_[path.substr(0, from == 0 ? 0 : from - 1)];
-    if (std::find(known.begin(), known.end(), name) == known.end()) known.emplace_back(name);
+    if (listed.insert(path.substr(0, from + name.size())).second)
+      names_[path.substr(0, from == 0 ? 0 : from - 1)].emplace_back(name);
     from = dot + 1;
   }
 }

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "sim/settings.h"
@@ -68,7 +69,7 @@ class KeyTable {
   static Rule rule_of(const Key& key);
   static double number_of(const Settings& value, Form form, std::string_view unit);
   void read_bounds();
-  void list_names(std::string_view path);
+  void list_names(std::string_view path, std::unordered_set<std::string_view>& listed);
   /// Refuses a member that is none of `known` but a key elsewhere: the last part of a path is what people remember.
   void refuse_misplaced(const Settings& document, const std::vector<std::string>& known) const;
   void check_member(const Settings& value, const std::string& path) const;

@@ -8,10 +8,12 @@
 #include <atomic>
 #include <charconv>
 #include <cmath>
+#include <cstring>
 #include <optional>
 #include <span>
 
 #include "sim/plain_number.h"
+#include "sim/settings_children.h"
 
 namespace orrery::sim {
 
@@ -206,11 +208,9 @@ Settings Settings::scalar(std::string text, Place place, bool quoted) {
   return value;
 }
 
-struct Settings::Children {
-  std::shared_ptr<const std::string> path;  // of a list that has items
-  std::vector<Settings> items;
-  std::vector<std::pair<std::string, Settings>> members;
-};
+std::string_view Settings::checked_as() const {
+  return children_ != nullptr ? children_->checked_as : std::string_view{};
+}
 
 bool Settings::same_as(const Settings& other) const {
   return children_ == other.children_ && kind_ == other.kind_ && quoted_ == other.quoted_ &&
@@ -236,7 +236,14 @@ Settings Settings::mapping(Place place, std::string path) {
 
 const std::vector<Settings>& Settings::items() const {
   static const std::vector<Settings> none;
-  return children_ == nullptr ? none : children_->items;
+  if (children_ == nullptr) return none;
+  if (children_->unmade.load(std::memory_order_acquire) != nullptr) make_items(*this);
+  return children_->items;
+}
+
+std::size_t Settings::item_count() const {
+  const char* unmade = children_ == nullptr ? nullptr : children_->unmade.load(std::memory_order_acquire);
+  return unmade != nullptr ? packed_numbers(unmade).first : items().size();
 }
 
 const std::vector<std::pair<std::string, Settings>>& Settings::members() const {
@@ -247,6 +254,7 @@ const std::vector<std::pair<std::string, Settings>>& Settings::members() const {
 /// What this value holds, to be changed: a copy of its own where others share it. One level deep: what lies below is
 /// shared still.
 Settings::Children& Settings::own_children() {
+  static_cast<void>(items());  // as they are where they lie now
   if (children_ == nullptr) {
     children_ = std::make_shared<Children>();
   } else if (children_.use_count() > 1) {
@@ -254,6 +262,7 @@ Settings::Children& Settings::own_children() {
   } else {
     std::atomic_thread_fence(std::memory_order_acquire);  // what other threads read before they let go stays before
   }
+  children_->checked_as = {};  // it is no longer what was packed
   return *children_;
 }
 
@@ -411,6 +420,18 @@ double Settings::as_number(double low, double high) const {
                      describe(*this)));
   }
   return *value;
+}
+
+std::vector<double> Settings::as_numbers() const {
+  std::vector<double> numbers(item_count());
+  const char* unmade = children_ == nullptr ? nullptr : children_->unmade.load(std::memory_order_acquire);
+  if (unmade != nullptr) {
+    std::memcpy(numbers.data(), packed_numbers(unmade).second, numbers.size() * sizeof(double));
+    return numbers;
+  }
+  std::transform(items().begin(), items().end(), numbers.begin(),
+                 [](const Settings& item) { return item.as_number(); });
+  return numbers;
 }
 
 bool Settings::as_bool() const {

@@ -39,6 +39,8 @@ class Settings {
 
   const std::string& text() const { return text_; }
   const std::vector<Settings>& items() const;
+  /// How many items there are. As as_numbers(), it needs none of them where a list of numbers was unpacked.
+  std::size_t item_count() const;
   const std::vector<std::pair<std::string, Settings>>& members() const;
   /// The path that a member of that name has here, or the item of that index.
   std::string path_of(std::string_view key) const;
@@ -47,6 +49,9 @@ class Settings {
   /// Whether both are copies of one value, read at one place, that nobody has changed since. Takes no look at what they
   /// hold: two readings of one file are not the same.
   bool same_as(const Settings& other) const;
+  /// Of a list or a mapping that was unpacked (sim/packed_settings.h), and that nobody has changed or moved since: what
+  /// its document was found to be right as when it was packed, which need not be looked at again. Empty for all others.
+  std::string_view checked_as() const;
 
   /// The member of that name, or nullptr when it is absent or null (the language treats both alike).
   const Settings* find(std::string_view key) const;
@@ -73,6 +78,8 @@ class Settings {
                       std::int64_t high = std::numeric_limits<std::int64_t>::max()) const;
   double as_number(double low = -std::numeric_limits<double>::infinity(),
                    double high = std::numeric_limits<double>::infinity()) const;
+  /// The items of a list, each as as_number() reads it.
+  std::vector<double> as_numbers() const;
   bool as_bool() const;
   /// One of `choices`; an unknown word is answered with the nearest of them.
   std::string as_choice(const std::vector<std::string>& choices) const;
@@ -99,6 +106,7 @@ class Settings {
   void refuse_unknown(const std::vector<std::string>& known) const;
 
  private:
+  friend class Unpacking;
   struct Children;
 
   Children& own_children();

@@ -1,6 +1,7 @@
 // Threads that work together; see team.h.
 #include "sim/team.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "sim/processors.h"
@@ -9,9 +10,11 @@ namespace orrery::sim {
 
 namespace {
 
+constexpr int kLeastPatience = 400;
+
 /// Looks at a number, some 50 ns each, before sleep: what an instant is shared out in takes up to a millisecond, and to
 /// be woken may take a tenth of that. Where threads outnumber processors, who waits has the processor of one who works.
-int patience_of(std::uint32_t members) { return members <= processors() ? 20000 : 400; }
+int patience_of(std::uint32_t members) { return members <= processors() ? 20000 : kLeastPatience; }
 
 void pause() {
 #if defined(__x86_64__)
@@ -30,12 +33,19 @@ void Team::Bell::ring() {
   rung.notify_all();
 }
 
+/// Processors may be there and yet be busy with other work: then who is waited for does not run, and whoever has looked
+/// in vain looks for half as long the next time, and for twice as long again once it was worth it.
 template <class Done>
 void Team::Bell::wait(Done done) {
-  for (int look = 0; look < patience; ++look) {
-    if (done(count.load())) return;
+  const int most = looks.load(std::memory_order_relaxed);
+  for (int look = 0; look < most; ++look) {
+    if (done(count.load())) {
+      if (most < patience) looks.store(std::min(2 * most, patience), std::memory_order_relaxed);
+      return;
+    }
     pause();
   }
+  looks.store(std::max(most / 2, kLeastPatience), std::memory_order_relaxed);
   std::unique_lock lock(mutex);
   asleep.fetch_add(1);
   rung.wait(lock, [&] { return done(count.load()); });

@@ -1,6 +1,6 @@
 // A few threads that do one thing after another together: what one run shares out among its parts, thousands of times.
 // Who waits does so on its processor for up to a millisecond, then asleep; after some microseconds where threads
-// outnumber processors.
+// outnumber processors, or where to wait so long was in vain.
 #pragma once
 
 #include <atomic>
@@ -33,8 +33,9 @@ class Team {
 
   /// Somebody sleeps until a number changes, unless this is soon.
   struct Bell {
-    explicit Bell(int looks) : patience(looks) {}
-    const int patience;  // looks at the number before sleep
+    explicit Bell(int most_looks) : patience(most_looks), looks(most_looks) {}
+    const int patience;      // looks at the number before sleep, at most
+    std::atomic<int> looks;  // as many as were worth it of late
     std::atomic<std::uint32_t> count{0};
     std::atomic<std::uint32_t> asleep{0};
     std::mutex mutex;

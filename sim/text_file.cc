@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "sim/error.h"
 
@@ -32,36 +33,47 @@ class Reader {
   Reader(const Reader&) = delete;
   Reader& operator=(const Reader&) = delete;
 
-  std::string read() {
+  TextBlock read() {
     struct stat facts {};
     if (::fstat(descriptor_, &facts) != 0) refuse_error();
     if (S_ISDIR(facts.st_mode)) refuse(fmt::format("is a folder, expected {}", wanted_));
     const bool regular = S_ISREG(facts.st_mode);
     if (!regular) most_ = std::min(most_, kLargestText);
-    std::string text;
-    if (regular && facts.st_size > 0) text.reserve(std::min(static_cast<std::size_t>(facts.st_size), most_) + 1);
+    // One byte more than there is, so that what follows the last one is the end.
+    const std::size_t expected = regular && facts.st_size > 0 ? static_cast<std::size_t>(facts.st_size) + 1 : kBlock;
+    grow(std::min(expected, most_ + 1));
     if (S_ISFIFO(facts.st_mode) && file_ != "-") wait();
-    while (more(text)) {
+    while (more()) {
     }
-    return text;
+    return {std::move(bytes_), size_};
   }
 
  private:
   static constexpr std::size_t kBlock = std::size_t{1} << 16;
 
-  bool more(std::string& text) {
-    char block[kBlock];
-    ssize_t got = ::read(descriptor_, block, kBlock);
+  void grow(std::size_t room) {
+    auto larger = std::make_unique_for_overwrite<char[]>(room);
+    if (size_ > 0) std::memcpy(larger.get(), bytes_.get(), size_);
+    bytes_ = std::move(larger);
+    room_ = room;
+  }
+
+  bool more() {
+    if (size_ == room_) grow(2 * room_);
+    char* const block = bytes_.get() + size_;
+    ssize_t got = ::read(descriptor_, block, room_ - size_);
     while (got < 0 && (errno == EAGAIN || errno == EINTR)) {
       wait();
-      got = ::read(descriptor_, block, kBlock);
+      got = ::read(descriptor_, block, room_ - size_);
     }
     if (got < 0) refuse_error();
     const auto size = static_cast<std::size_t>(got);
-    const std::size_t before = text.size();
-    text.append(block, size);
-    if (std::memchr(block, '\0', size) != nullptr) refuse_zero(text, text.find('\0', before));
-    if (text.size() > most_) refuse(fmt::format("got more than {} MiB, expected {}", most_ >> 20, wanted_));
+    size_ += size;
+    if (size > 0 && std::memchr(block, '\0', size) != nullptr) {
+      const std::string text(bytes_.get(), size_);
+      refuse_zero(text, text.find('\0'));
+    }
+    if (size_ > most_) refuse(fmt::format("got more than {} MiB, expected {}", most_ >> 20, wanted_));
     return size > 0;
   }
 
@@ -85,12 +97,18 @@ class Reader {
   const std::string& file_;
   const std::string& wanted_;
   std::size_t most_;
+  std::unique_ptr<char[]> bytes_;
+  std::size_t size_ = 0, room_ = 0;
   int descriptor_ = -1;
 };
 
 }  // namespace
 
 std::string read_text(const std::string& file, const std::string& wanted, std::size_t most) {
+  return std::string(read_block(file, wanted, most).text());
+}
+
+TextBlock read_block(const std::string& file, const std::string& wanted, std::size_t most) {
   return Reader(file, wanted, most).read();
 }
 

@@ -9,12 +9,14 @@
 #include <cmath>
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <stdexcept>
-#include <tuple>
 #include <unordered_set>
 
+#include "scenarios/packed_documents.h"
 #include "scenarios/scenario.h"
 #include "sim/error.h"
+#include "sim/packed_table.h"
 #include "sim/plain_cells.h"
 #include "sim/plain_number.h"
 #include "sim/text_file.h"
@@ -25,14 +27,8 @@ namespace orrery::tools {
 
 namespace {
 
+constexpr const char* kRowTable = "a table of orrery validate --rows";
 constexpr double kEverywhere = 0.002;  // weight of a row that is nothing like it: the fallback where none is
-
-/// Work of one layer's kernels on one GPU: small ones are bound by launches.
-double log_work(const Features& f) {
-  const double hidden = static_cast<double>(f.sizes.hidden);
-  return std::log(hidden * hidden * static_cast<double>(f.sizes.micro_batch * f.sizes.seq) /
-                  static_cast<double>(f.sizes.tensor));
-}
 
 double squared(double x) { return x * x; }
 
@@ -61,9 +57,51 @@ double host_share(const Features& features) {
   return whole > 0 ? features.exposed_s[static_cast<std::size_t>(workloads::Category::host)] / whole : 0;
 }
 
-double likeness(const Features& a, const Features& b) { return std::exp(-distance_squared(a, b) / 2) + kEverywhere; }
+RowTraits::RowTraits(const Features& f)
+    : work(f.work),
+      device(f.device),
+      software(f.software),
+      fabric(f.fabric),
+      recompute(f.recompute),
+      schedule(f.schedule),
+      gpus(f.gpus),
+      hidden(f.sizes.hidden),
+      micro_batch(f.sizes.micro_batch),
+      seq(f.sizes.seq),
+      tensor(f.sizes.tensor) {
+  measure(f.exposed_s);
+}
 
-double distance_squared(const Features& a, const Features& b) {
+void RowTraits::measure(const std::array<double, workloads::kCategories>& exposed_s) {
+  const auto wide = static_cast<double>(hidden);
+  log_work = std::log(wide * wide * static_cast<double>(micro_batch * seq) / static_cast<double>(tensor));
+  double whole = 0;
+  for (const double seconds : exposed_s) whole += seconds;
+  timed = whole > 0;
+  if (!timed) return;
+  // Tables of earlier versions have the host's time under `other`, so the two are compared as one.
+  constexpr auto kOther = static_cast<std::size_t>(workloads::Category::other);
+  constexpr auto kHost = static_cast<std::size_t>(workloads::Category::host);
+  for (std::size_t c = 0; c < workloads::kCategories; ++c)
+    shares[c] = (c == kOther ? exposed_s[kOther] + exposed_s[kHost] : c == kHost ? 0 : exposed_s[c]) / whole;
+}
+
+RowView::RowView(const KnownRow& row)
+    : list(row.list),
+      id(row.id),
+      metric(row.metric),
+      traits(row.features),
+      log_ratio(row.log_ratio),
+      measured(row.measured),
+      evidence(row.evidence()) {}
+
+std::vector<RowView> views_of(const std::vector<KnownRow>& rows) { return {rows.begin(), rows.end()}; }
+
+double likeness(const RowTraits& a, const RowTraits& b) { return std::exp(-distance_squared(a, b) / 2) + kEverywhere; }
+double likeness(const Features& a, const Features& b) { return likeness(RowTraits(a), RowTraits(b)); }
+double distance_squared(const Features& a, const Features& b) { return distance_squared(RowTraits(a), RowTraits(b)); }
+
+double distance_squared(const RowTraits& a, const RowTraits& b) {
   double d = 0;
   if (a.work != b.work) d += 9.0;
   if (a.device != b.device) d += family(a.device) == family(b.device) ? 0.25 : 1.0;
@@ -72,22 +110,10 @@ double distance_squared(const Features& a, const Features& b) {
   if (a.recompute != b.recompute) d += 0.25;
   if (a.schedule != b.schedule) d += 0.25;
   d += squared(std::log(static_cast<double>(a.gpus) / static_cast<double>(b.gpus)) / 2);
-  d += squared((log_work(a) - log_work(b)) / 1.5);
-  double whole_a = 0, whole_b = 0, elsewhere = 0;
-  for (std::size_t c = 0; c < workloads::kCategories; ++c) {
-    whole_a += a.exposed_s[c];
-    whole_b += b.exposed_s[c];
-  }
-  if (whole_a <= 0 || whole_b <= 0) return d;
-  // Tables of earlier versions have the host's time under `other`, so the two are compared as one.
-  const auto of_other = static_cast<std::size_t>(workloads::Category::other);
-  const auto of_host = static_cast<std::size_t>(workloads::Category::host);
-  const auto part = [&](const Features& f, std::size_t c) {
-    return c == of_other ? f.exposed_s[of_other] + f.exposed_s[of_host] : f.exposed_s[c];
-  };
-  for (std::size_t c = 0; c < workloads::kCategories; ++c) {
-    if (c != of_host) elsewhere += std::abs(part(a, c) / whole_a - part(b, c) / whole_b);
-  }
+  d += squared((a.log_work - b.log_work) / 1.5);
+  if (!a.timed || !b.timed) return d;
+  double elsewhere = 0;
+  for (std::size_t c = 0; c < workloads::kCategories; ++c) elsewhere += std::abs(a.shares[c] - b.shares[c]);
   return d + squared(elsewhere / 0.5);
 }
 
@@ -112,8 +138,7 @@ class RowTable {
     std::size_t at = std::string::npos;  // npos: there is none
   };
 
-  explicit RowTable(const std::string& file)
-      : file_(file), text_(sim::read_text(file, "a table of orrery validate --rows")) {
+  explicit RowTable(const std::string& file) : file_(file), text_(sim::read_text(file, kRowTable)) {
     next();
     head_.assign(row_.begin(), row_.end());
   }
@@ -244,22 +269,144 @@ std::vector<KnownRow> read_known_rows(const std::string& file) {
   return known;
 }
 
+namespace {
+
+/// The columns of a packed table that views look at.
+class PackedRows {
+ public:
+  explicit PackedRows(std::string_view bytes) : table_(bytes) {
+    for (std::size_t c = 0; c < workloads::kCategories; ++c) {
+      const std::string name = std::string(workloads::name_of(static_cast<workloads::Category>(c))) + "_s";
+      if (name != "host_s" || table_.column(name)) exposed_.emplace_back(c, number(name));
+    }
+  }
+
+  /// Nothing where a column is missing, or a row is wrong: who reads the text says what.
+  std::optional<std::vector<RowView>> views() const {
+    std::vector<RowView> out;
+    if (!complete_) return std::nullopt;
+    const std::vector<std::string> ids = state_unknown();
+    const std::unordered_set<std::string_view> unknown(ids.begin(), ids.end());
+    std::array<bool, kSpots> spots{};  // what most names are not found at
+    for (const std::string_view name : ids) spots[spot(name)] = true;
+    out.reserve(table_.rows());
+    for (std::size_t row = 0; row < table_.rows(); ++row) {
+      RowView view;
+      view.metric = table_.text(metric_, row);
+      view.measured = table_.number(measured_, row);
+      const auto ratio = log_ratio(view.metric, view.measured, table_.number(predicted_, row));
+      if (!ratio) continue;
+      view.log_ratio = *ratio;
+      read(view.traits, row);
+      const RowTraits& f = view.traits;
+      if (f.gpus < 1 || f.hidden < 1 || f.micro_batch < 1 || f.seq < 1 || f.tensor < 1) return std::nullopt;
+      view.list = table_.text(list_, row);
+      view.id = table_.text(id_, row);
+      const bool known = !spots[spot(view.id)] || !unknown.contains(view.id);
+      view.evidence = known && count(fitted_, row) != 1;
+      out.push_back(view);
+    }
+    return out;
+  }
+
+ private:
+  using PackedColumn = sim::PackedTable::Column;
+  static constexpr std::size_t kSpots = 4096;
+
+  static std::size_t spot(std::string_view name) {
+    std::size_t sum = name.size();
+    for (std::size_t i = 0; i < std::min<std::size_t>(name.size(), 6); ++i)
+      sum = sum * 31 + static_cast<unsigned char>(name[name.size() - 1 - i]);
+    return sum % kSpots;
+  }
+
+  PackedColumn column(std::string_view name, bool numbers) {
+    const auto column = table_.column(name);
+    complete_ = complete_ && column && column->numbers == numbers;
+    return column.value_or(PackedColumn{});
+  }
+  PackedColumn text(std::string_view name) { return column(name, false); }
+  PackedColumn number(std::string_view name) { return column(name, true); }
+  std::int64_t count(const PackedColumn& column, std::size_t row) const {
+    return static_cast<std::int64_t>(table_.number(column, row));
+  }
+
+  void read(RowTraits& f, std::size_t row) const {
+    f.work = table_.text(work_, row);
+    f.device = table_.text(device_, row);
+    f.software = table_.text(software_, row);
+    f.fabric = table_.text(fabric_, row);
+    f.recompute = table_.text(recompute_, row);
+    f.schedule = table_.text(schedule_, row);
+    f.gpus = count(gpus_, row);
+    f.hidden = count(hidden_, row);
+    f.micro_batch = count(micro_batch_, row);
+    f.seq = count(seq_, row);
+    f.tensor = count(tensor_, row);
+    std::array<double, workloads::kCategories> exposed_s{};
+    for (const auto& [c, column] : exposed_) exposed_s[c] = table_.number(column, row);
+    f.measure(exposed_s);
+  }
+
+  sim::PackedTable table_;
+  bool complete_ = true;
+  PackedColumn list_ = text("list"), id_ = text("id"), metric_ = text("metric"), measured_ = number("measured"),
+               predicted_ = number("predicted"), fitted_ = number("fitted"), work_ = text("work"),
+               device_ = text("device"), software_ = text("software"), fabric_ = text("fabric"),
+               recompute_ = text("recompute"), schedule_ = text("schedule"), gpus_ = number("gpus"),
+               hidden_ = number("hidden"), micro_batch_ = number("micro_batch"), seq_ = number("seq"),
+               tensor_ = number("tensor");
+  std::vector<std::pair<std::size_t, PackedColumn>> exposed_;
+};
+
+std::string shipped_file() { return scenarios::data_directory() + "/scenarios/published/residuals.csv"; }
+
+}  // namespace
+
 std::vector<KnownRow> shipped_known_rows() {
-  const std::string file = scenarios::data_directory() + "/scenarios/published/residuals.csv";
+  const std::string file = shipped_file();
   return std::filesystem::exists(file) ? marked(read_known_rows(file)) : std::vector<KnownRow>{};
 }
 
-const KnownRow* same_measurement(const Features& features, const Metric& metric, const std::vector<KnownRow>& known) {
+ShippedRows::ShippedRows() {
+  const std::string file = shipped_file();
+  if (!std::filesystem::exists(file)) return;
+  const auto packed = scenarios::packed_file(sim::read_block(file, kRowTable).text());
+  if (auto views = packed ? PackedRows(packed->bytes).views() : std::nullopt) {
+    views_ = *std::move(views);
+    return;
+  }
+  rows_ = marked(read_known_rows(file));
+  views_ = views_of(rows_);
+}
+
+namespace {
+
+/// The row of `known`, whose sizes are those of its traits, that is this very measurement.
+template <class Row, class TraitsOf>
+const Row* same_of(const Features& features, const Metric& metric, std::span<const Row> known,
+                   const TraitsOf& traits_of) {
   constexpr double kDigits = 1e-5;  // that a table of rows keeps
-  const auto size = [](const Features& f) {
-    return std::tuple(f.gpus, f.sizes.hidden, f.sizes.micro_batch, f.sizes.seq, f.sizes.tensor);
-  };
-  for (const KnownRow& row : known) {
+  const RowTraits asked(features);
+  for (const Row& row : known) {
     const bool figure = row.metric == metric.name && row.measured > 0 &&
                         std::abs(row.measured - metric.measured) <= kDigits * row.measured;
-    if (figure && size(row.features) == size(features)) return &row;
+    if (!figure) continue;
+    const RowTraits& of = traits_of(row);
+    const bool size = of.gpus == asked.gpus && of.hidden == asked.hidden && of.micro_batch == asked.micro_batch &&
+                      of.seq == asked.seq && of.tensor == asked.tensor;
+    if (size) return &row;
   }
   return nullptr;
+}
+
+}  // namespace
+
+const KnownRow* same_measurement(const Features& features, const Metric& metric, const std::vector<KnownRow>& known) {
+  return same_of(features, metric, std::span(known), [](const KnownRow& row) { return RowTraits(row.features); });
+}
+const RowView* same_measurement(const Features& features, const Metric& metric, std::span<const RowView> known) {
+  return same_of(features, metric, known, [](const RowView& row) -> const RowTraits& { return row.traits; });
 }
 
 }  // namespace orrery::tools

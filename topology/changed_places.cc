@@ -40,10 +40,10 @@ bool Cluster::nodes_change_places() const {
   const State& s = *state_;
   if (s.inside.nics == 0 || !s.outside.tree || s.single_path() || !s.connected.one_piece) return false;
   if (!s.faults.list.empty() || !s.others.empty()) return false;
-  const std::vector<LinkInfo>& rows = s.links.rows();
-  const auto between = rows.begin() + static_cast<std::ptrdiff_t>(s.nodes) * s.node_links;
-  const bool never_full = std::all_of(
-      between, rows.end(), [](const LinkInfo& link) { return link.never_binding && link.tier != Tier::leaf; });
+  const std::vector<LinkInfo>& between = s.links.between();
+  const bool never_full = std::all_of(between.begin(), between.end(), [](const LinkInfo& link) {
+    return link.never_binding && link.tier != Tier::leaf;
+  });
   return never_full && levels_are_alike(s.outside);
 }
 

@@ -50,7 +50,7 @@ const FabricSpec& Cluster::fabric_spec() const { return state_->fabric; }
 Cluster::NicRate Cluster::nic_rate(std::int64_t node) const {
   return {state_->nic_rate_of(node), state_->spec_of(node).pcie};
 }
-const sim::Table<LinkId, LinkInfo>& Cluster::links() const { return state_->links; }
+const LinkTable& Cluster::links() const { return state_->links; }
 
 std::int64_t Cluster::node_of(std::int64_t gpu) const {
   SIM_CHECK(gpu >= 0 && gpu < state_->gpus, "GPU {} of {}", gpu, state_->gpus);

@@ -31,6 +31,7 @@
 
 #include <cstdint>
 #include <iosfwd>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <span>
@@ -219,6 +220,85 @@ struct LinkInfo {
   bool never_binding = false;
 };
 
+/// The links of a cluster by number, those of its nodes ahead of those between switches. Nodes of a kind are alike, so
+/// that one of each stands for all: of a million GPUs there are eight million links. Iterators go through all.
+class LinkTable {
+ public:
+  class Iterator;
+
+  std::size_t size() const { return nodes_ * of_node_ + between_.size(); }
+  const LinkInfo& operator[](LinkId link) const {
+    const std::size_t at = sim::index(link);
+    if (!apart_.empty()) return apart_[at];
+    const std::size_t node = at / of_node_;
+    return node < nodes_ ? kinds_[kind_of(node)][at - node * of_node_] : between_[at - nodes_ * of_node_];
+  }
+  Iterator begin() const;
+  Iterator end() const;
+  /// Those between switches, where no link is apart.
+  const std::vector<LinkInfo>& between() const;
+
+  /// `kinds`: the links of a node of each kind, as many; `first`: of each kind but the first, its first node.
+  void set_nodes(std::vector<std::vector<LinkInfo>> kinds, std::vector<std::size_t> first, std::size_t nodes);
+  /// So many more between switches.
+  void add(std::size_t count, const LinkInfo& info) { between_.insert(between_.end(), count, info); }
+  /// Sets a link apart from its like. Follows all add().
+  LinkInfo& change(LinkId link);
+
+ private:
+  std::size_t kind_of(std::size_t node) const {
+    std::size_t kind = 0;
+    while (kind < first_.size() && node >= first_[kind]) ++kind;
+    return kind;
+  }
+
+  std::vector<std::vector<LinkInfo>> kinds_;
+  std::vector<std::size_t> first_;
+  std::size_t nodes_ = 0, of_node_ = 1;
+  std::vector<LinkInfo> between_;
+  std::vector<LinkInfo> apart_;  // all links, where one is unlike the rest of its kind; else empty
+};
+
+/// Goes through the links of a node, then those of the next, at last those between switches.
+class LinkTable::Iterator {
+ public:
+  using iterator_category = std::forward_iterator_tag;
+  using value_type = LinkInfo;
+  using difference_type = std::ptrdiff_t;
+  using pointer = const LinkInfo*;
+  using reference = const LinkInfo&;
+
+  Iterator() = default;
+  Iterator(const LinkTable& table, std::size_t part) : table_(&table), part_(part) { settle(); }
+  const LinkInfo& operator*() const { return *at_; }
+  const LinkInfo* operator->() const { return at_; }
+  Iterator& operator++() {
+    if (++at_ == end_) {
+      ++part_;
+      settle();
+    }
+    return *this;
+  }
+  Iterator operator++(int) {
+    const Iterator before = *this;
+    ++*this;
+    return before;
+  }
+  friend bool operator==(const Iterator& a, const Iterator& b) { return a.part_ == b.part_ && a.at_ == b.at_; }
+
+ private:
+  friend class LinkTable;
+  void settle();
+
+  const LinkTable* table_ = nullptr;
+  std::size_t part_ = 0;  // a node, or all between switches
+  const LinkInfo* at_ = nullptr;
+  const LinkInfo* end_ = nullptr;
+};
+
+inline LinkTable::Iterator LinkTable::begin() const { return {*this, 0}; }
+inline LinkTable::Iterator LinkTable::end() const { return {*this, nodes_ + 1}; }
+
 struct Path {
   std::vector<sim::WeightedLink> links;  // in order of travel
   Duration latency{};
@@ -257,7 +337,7 @@ class Cluster {
   };
   NicRate nic_rate(std::int64_t node) const;
 
-  const sim::Table<LinkId, LinkInfo>& links() const;
+  const LinkTable& links() const;
   std::string link_name(LinkId link) const;
 
   /// Whether the machine stays as it is when the GPUs of every block of `size` neighbours inside each node turn by one

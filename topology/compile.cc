@@ -177,9 +177,13 @@ void Cluster::State::compile() {
   std::vector<std::vector<LinkInfo>> kinds{node_template(node, inside, nic_payload(fabric.nic_rate), taken)};
   for (const OtherNodes& other : others)
     kinds.push_back(node_template(other.node, wired(other.node), nic_payload(other.nic_rate), taken));
-  std::vector<LinkInfo>& rows = links.rows();
-  rows.reserve(kinds.front().size() * static_cast<std::size_t>(nodes) + 2 * outside.bundles.size());
-  for (std::int64_t n = 0; n < nodes; ++n) rows.insert(rows.end(), kinds[kind_of(n)].begin(), kinds[kind_of(n)].end());
+  std::vector<std::size_t> first;  // nodes of the other kinds, which are the last ones
+  std::int64_t begin = nodes;
+  for (std::size_t kind = others.size(); kind-- > 0;) {
+    begin -= others[kind].nodes;
+    first.insert(first.begin(), static_cast<std::size_t>(begin));
+  }
+  links.set_nodes(std::move(kinds), std::move(first), static_cast<std::size_t>(nodes));
   by_bundle.first_link.resize(outside.bundles.size());
   by_bundle.collisions.assign(outside.bundles.size(), 1.0);
   if (outside.tree)
@@ -195,24 +199,22 @@ void Cluster::State::compile() {
 }
 
 void Cluster::State::compile_mesh() {
-  std::vector<LinkInfo>& rows = links.rows();
   for (std::size_t b = 0; b < outside.bundles.size(); ++b) {
     const Bundle& bundle = outside.bundles[b];
-    by_bundle.first_link[b] = static_cast<std::uint32_t>(rows.size());
+    by_bundle.first_link[b] = static_cast<std::uint32_t>(links.size());
     const std::int32_t lanes_here = std::max(1, lanes_left(bundle));  // a lost link keeps its row, which no route uses
     LinkInfo info{.capacity = Bandwidth(lane_payload(bundle) * lanes_here), .tier = bundle.tier, .lanes = lanes_here};
     if (single_path()) {
       info = {Bandwidth(lane_payload(bundle)), bundle.tier};
-      rows.insert(rows.end(), 2 * static_cast<std::size_t>(lanes_here), info);
+      links.add(2 * static_cast<std::size_t>(lanes_here), info);
       continue;
     }
-    rows.insert(rows.end(), 2, info);
+    links.add(2, info);
   }
   mesh = std::make_unique<MeshRoutes>(outside, by_bundle.first_link, single_path());
 }
 
 void Cluster::State::compile_tree() {
-  std::vector<LinkInfo>& rows = links.rows();
   // Payload that can come up into each group, and the NICs below it.
   std::vector<double> feed(outside.groups.size(), 0.0);
   std::vector<std::int64_t> nics_below(outside.groups.size(), 0);
@@ -231,7 +233,7 @@ void Cluster::State::compile_tree() {
     if (outside.bundles.empty() || (group.parent == kNoGroup && outside.bundles[group.up].low != g)) continue;
     const Bundle& bundle = outside.bundles[group.up];
     const std::int32_t left = lanes_left(bundle);
-    by_bundle.first_link[group.up] = static_cast<std::uint32_t>(rows.size());
+    by_bundle.first_link[group.up] = static_cast<std::uint32_t>(links.size());
     if (group.parent == kNoGroup) continue;  // its links are all lost
     SIM_CHECK(group.parent > g && bundle.low == g, "group {} stands behind its parent", g);
     if (hashed && nics_below[g] > 0) {
@@ -249,15 +251,15 @@ void Cluster::State::compile_tree() {
       by_bundle.lanes[group.up] = lanes_of(bundle, group.members, outside.groups[group.parent].members);
       info.capacity = Bandwidth(lane_payload(bundle));
       info.lanes = 1;
-      rows.insert(rows.end(), 2 * static_cast<std::size_t>(left), info);
+      links.add(2 * static_cast<std::size_t>(left), info);
       feed[group.parent] += std::min(feed[g], up);
     } else {
       for (const double way : {up, down}) {
         info.capacity = Bandwidth(way / by_bundle.collisions[group.up]);
         info.never_binding = info.capacity.value() >= feed[g] * (1 - kRounding);
-        rows.push_back(info);
+        links.add(1, info);
       }
-      feed[group.parent] += std::min(feed[g], rows[rows.size() - 2].capacity.value());
+      feed[group.parent] += std::min(feed[g], links.between()[links.between().size() - 2].capacity.value());
     }
     nics_below[group.parent] += nics_below[g];
   }

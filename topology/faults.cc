@@ -243,7 +243,7 @@ void Cluster::State::damage_wiring() {
 void Cluster::State::damage_links() {
   if (faults.list.empty()) return;
   const auto slow = [&](std::uint32_t link, double share) {
-    LinkInfo& info = links[LinkId{link}];
+    LinkInfo& info = links.change(LinkId{link});
     info.capacity = Bandwidth(info.capacity.value() * share);
     info.never_binding = false;
   };

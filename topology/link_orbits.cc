@@ -23,7 +23,7 @@ bool gpus_are_alike(const Cluster::State& s) {
   if (networked && in.nics != in.gpus) return false;
   const auto gpus = static_cast<std::uint32_t>(in.gpus);
   if (in.bundles.size() != (networked ? 3 : 1) * static_cast<std::size_t>(in.gpus)) return false;
-  const std::vector<LinkInfo>& rows = s.links.rows();
+  const auto row = [&](std::uint32_t link) -> const LinkInfo& { return s.links[LinkId{link}]; };
   for (std::uint32_t g = 0; g < gpus; ++g) {
     std::vector<std::pair<std::uint32_t, std::uint32_t>> pairs{{2 * g, 0}};  // of the first node: this GPU's, GPU 0's
     if (networked) {
@@ -34,7 +34,7 @@ bool gpus_are_alike(const Cluster::State& s) {
                                  {s.nic_link(0, g), s.nic_link(0, 0)}});
     }
     for (const auto& [own, first] : pairs) {
-      if (!alike(rows[own], rows[first]) || !alike(rows[own + 1], rows[first + 1])) return false;
+      if (!alike(row(own), row(first)) || !alike(row(own + 1), row(first + 1))) return false;
     }
   }
   const auto distinct = [](std::vector<std::uint32_t> bundles) {
@@ -64,9 +64,8 @@ std::vector<std::uint32_t> images_of_groups(const Cluster::State& s, std::int64_
     if ((own.parent == kNoGroup) != (other.parent == kNoGroup)) return {};
     if (own.parent == kNoGroup) continue;
     for (const std::uint32_t way : {0u, 1u}) {
-      const LinkInfo &a = s.links.rows()[s.by_bundle.first_link[own.up] + way],
-                     &b = s.links.rows()[s.by_bundle.first_link[other.up] + way];
-      if (!alike(a, b)) return {};
+      const LinkId a{s.by_bundle.first_link[own.up] + way}, b{s.by_bundle.first_link[other.up] + way};
+      if (!alike(s.links[a], s.links[b])) return {};
     }
     if (!map(own.parent, other.parent)) return {};
   }

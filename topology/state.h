@@ -35,7 +35,7 @@ struct Cluster::State {
   NodeWiring inside;
   FabricWiring outside;
 
-  sim::Table<LinkId, LinkInfo> links;
+  LinkTable links;
   std::uint32_t node_links = 0;  // per node, both directions
   /// Of each bundle between switch groups.
   struct ByBundle {

@@ -9,5 +9,7 @@ namespace orrery::calibration {
 const sim::KeyTable& software_keys();
 /// Every key of calibration/profiles/<device>.yaml, except those below `node`, which the topology room owns.
 const sim::KeyTable& profile_keys();
+/// What Settings::checked_as() says of a profile that holds no other keys.
+inline constexpr const char* kCheckedProfile = "device profile";
 
 }  // namespace orrery::calibration

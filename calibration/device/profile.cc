@@ -112,7 +112,7 @@ using sim::real;
 
 DeviceProfile DeviceProfile::load(const sim::Settings& document) {
   if (!document.is_mapping()) document.expected("a device profile: a mapping of keys");
-  profile_keys().check(document);
+  if (document.checked_as() != kCheckedProfile) profile_keys().check(document);
   auto m = std::make_shared<Model>();
   m->name = document.at("name").text();
   m->provenance = document.get_text("provenance", "");

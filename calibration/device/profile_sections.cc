@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "calibration/device/keys.h"
 #include "calibration/device/profile_model.h"
 #include "sim/error.h"
 
@@ -11,10 +12,8 @@ namespace orrery::calibration {
 
 std::vector<double> numbers_at(const sim::Settings& section, std::string_view key) {
   const sim::Settings& list = section.at(key);
-  if (!list.is_sequence() || list.items().empty()) list.expected("a list of numbers");
-  std::vector<double> out;
-  for (const sim::Settings& item : list.items()) out.push_back(item.as_number());
-  return out;
+  if (!list.is_sequence() || list.item_count() == 0) list.expected("a list of numbers");
+  return list.as_numbers();
 }
 
 namespace {
@@ -64,12 +63,13 @@ Surface load_surface(const Settings* section, const char* m, const char* n, cons
   if (!rows.is_sequence() || rows.items().size() != expected)
     rows.expected(fmt::format("a list of {}, one for each pair of {} and {}", expected, m, n));
   for (const Settings& row : rows.items()) {
-    if (!row.is_sequence() || row.items().size() != s.k.size())
+    if (!row.is_sequence() || row.item_count() != s.k.size())
       row.expected(fmt::format("a list of {} numbers, one for each {}", s.k.size(), k));
-    for (const Settings& x : row.items()) s.value.push_back(x.as_number());
+    const std::vector<double> numbers = row.as_numbers();
+    s.value.insert(s.value.end(), numbers.begin(), numbers.end());
   }
   s.prepare();
-  check_slopes(s, rows);
+  if (section->checked_as() != kCheckedProfile) check_slopes(s, rows);
   return s;
 }
 
@@ -86,15 +86,15 @@ Surface load_detail(const Settings* section) {
     rows.expected(fmt::format("a list of {}, one for each k and m", s.m.size() * s.k.size()));
   s.value.resize(s.size());
   for (std::size_t row = 0; row < rows.items().size(); ++row) {
-    const Settings& numbers = rows.items()[row];
-    if (!numbers.is_sequence() || numbers.items().size() != s.n.size())
-      numbers.expected(fmt::format("a list of {} numbers, one for each n", s.n.size()));
+    const Settings& list = rows.items()[row];
+    if (!list.is_sequence() || list.item_count() != s.n.size())
+      list.expected(fmt::format("a list of {} numbers, one for each n", s.n.size()));
+    const std::vector<double> numbers = list.as_numbers();
     const std::size_t k = row / s.m.size(), m = row % s.m.size();
-    for (std::size_t n = 0; n < s.n.size(); ++n)
-      s.value[(m * s.n.size() + n) * s.k.size() + k] = numbers.items()[n].as_number();
+    for (std::size_t n = 0; n < s.n.size(); ++n) s.value[(m * s.n.size() + n) * s.k.size() + k] = numbers[n];
   }
   s.prepare();
-  check_slopes(s, rows);
+  if (section->checked_as() != kCheckedProfile) check_slopes(s, rows);
   return s;
 }
 

@@ -41,16 +41,22 @@ std::vector<std::pair<std::string, Settings>> flat_keys(const Settings& keys) {
   return flat;
 }
 
-/// What a feature sets, as a generation's document holds it, where recipes may be written as recipe.<part>. Throws
-/// UserError for names that are not `known`.
-Settings nested(const Settings& keys, const std::vector<std::string>& known) {
-  Settings flat = Settings::mapping(keys.place(), keys.path()), whole = flat;
-  if (!keys.is_mapping()) keys.expected("a mapping of keys and values");
-  for (const auto& [key, value] : flat_keys(with_present_keys(keys))) {
-    flat.set(key, value);
+/// What a feature sets, as a generation's document holds it, where recipes may be written as recipe.<part>.
+Settings nested(const Settings& keys) {
+  Settings whole = Settings::mapping(keys.place(), keys.path());
+  for (const auto& [key, value] : flat_keys(with_present_keys(keys)))
     key.starts_with("recipe.") ? whole.set_path(key, value) : whole.set(key, value);
-  }
+  return whole;
+}
+
+/// The same. Throws UserError for names that are not `known`, and for values that are not theirs.
+Settings checked(const Settings& keys, const std::vector<std::string>& known) {
+  if (!keys.is_mapping()) keys.expected("a mapping of keys and values");
+  const Settings whole = nested(keys);
+  Settings flat = Settings::mapping(keys.place(), keys.path());
+  for (const auto& [key, value] : flat_keys(with_present_keys(keys))) flat.set(key, value);
   flat.refuse_unknown(known);
+  software_keys().check(whole);
   return whole;
 }
 
@@ -137,9 +143,10 @@ class Resolver {
 
   void refuse_contradictions() const {
     for (std::size_t b = 0; b < active_.size(); ++b) {
+      const std::vector<std::pair<std::string, Settings>> keys = flat_keys(active_[b].feature.sets);
       for (std::size_t a = 0; a < b; ++a) {
         if (active_[a].overrides(active_[b]) != active_[b].overrides(active_[a])) continue;
-        for (const auto& [key, value] : flat_keys(active_[b].feature.sets)) {
+        for (const auto& [key, value] : keys) {
           const Settings* other = active_[a].feature.sets.find_path(key);
           if (other != nullptr && written(*other) != written(value)) refuse(active_[a], active_[b], key);
         }
@@ -237,19 +244,19 @@ class Resolver {
 }  // namespace
 
 Feature read_feature(const Settings& document) {
-  document.refuse_unknown({"name", "meaning", "source", "overrides", "sets", "absent"});
+  const bool right = document.checked_as() == kCheckedFeature;
+  if (!right) document.refuse_unknown({"name", "meaning", "source", "overrides", "sets", "absent"});
   Feature feature;
   feature.name = document.at("name").text();
   feature.meaning = document.get_text("meaning", "");
-  feature.sets = nested(document.at("sets"), keys_of(SoftwareBlock::all));
-  software_keys().check(feature.sets);
+  const Settings& sets = document.at("sets");
+  feature.sets = right ? nested(sets) : checked(sets, keys_of(SoftwareBlock::all));
   if (feature.sets.members().empty()) document.at("sets").fail("sets nothing, expected a key and its value");
   for (const Settings& other : list_of(document, "overrides")) feature.overrides.push_back(other.text());
   if (const Settings* absent = document.find("absent")) {
     std::vector<std::string> own;
     for (const auto& [key, value] : flat_keys(feature.sets)) own.push_back(key);
-    feature.absent = nested(*absent, own);
-    software_keys().check(feature.absent);
+    feature.absent = right ? nested(*absent) : checked(*absent, own);
   }
   return feature;
 }

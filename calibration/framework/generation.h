@@ -27,6 +27,8 @@ struct Feature {
   sim::Settings absent;                // likewise, where a generation goes without it; null: as what is below has them
   std::vector<std::string> overrides;  // features whose values give way to its own
 };
+/// What Settings::checked_as() says of a feature that can be read.
+inline constexpr const char* kCheckedFeature = "software feature";
 /// Throws sim::UserError for unknown keys and for a feature that sets none.
 Feature read_feature(const sim::Settings& document);
 

@@ -125,16 +125,17 @@ class LineReader {
  public:
   LineReader(RecipePart part, const Settings& text) : part_(part), at_(text) {
     if (!text.is_scalar()) text.expected("a line, as in \"copy q+kv 2e\"");
-    const std::string& line = text.text();
-    for (std::size_t from = 0; (from = line.find_first_not_of(' ', from)) != std::string::npos;) {
+    const std::string_view line = text.text();
+    for (std::size_t from = 0; (from = line.find_first_not_of(' ', from)) != std::string_view::npos;) {
       const std::size_t end = std::min(line.find(' ', from), line.size());
-      words_.emplace_back(line, from, end - from);
+      if (words_.empty()) words_.reserve(kWords);
+      words_.push_back(line.substr(from, end - from));
       from = end;
     }
   }
 
   std::variant<Streaming, CollectiveOp> runs() {
-    const std::string word = next("a kernel");
+    const std::string_view word = next("a kernel");
     for (std::size_t i = 0; i < kStreamingKernels; ++i) {
       if (word == name_of(static_cast<Streaming>(i))) return static_cast<Streaming>(i);
     }
@@ -149,7 +150,7 @@ class LineReader {
 
   /// Terms joined by +, each a number and sizes joined by * or by nothing behind the number: 3e+2gates*e.
   SizeSum sum(const char* of) {
-    const std::string word = next(of);
+    const std::string_view word = next(of);
     SizeSum sum;
     std::string_view rest = word;
     while (!rest.empty()) {
@@ -175,7 +176,7 @@ class LineReader {
       const char* joint = out.empty() ? "if" : "and";
       if (words_[place_] != joint) at_.fail(fmt::format("got \"{}\", expected \"{}\"", words_[place_], joint));
       ++place_;
-      std::string word = next("a size");
+      std::string_view word = next("a size");
       const bool wanted = word != "not";
       if (!wanted) word = next("a size");
       out.push_back({size(word), wanted});
@@ -184,7 +185,7 @@ class LineReader {
   }
 
  private:
-  std::string next(const char* what) {
+  std::string_view next(const char* what) {
     if (place_ == words_.size()) at_.expected(fmt::format("{} more at its end, as in \"copy q+kv 2e\"", what));
     return words_[place_++];
   }
@@ -227,9 +228,11 @@ class LineReader {
   static constexpr std::array kExchanges{CollectiveOp::all_reduce, CollectiveOp::all_gather,
                                          CollectiveOp::reduce_scatter};
 
+  static constexpr std::size_t kWords = 8;  // of most lines
+
   RecipePart part_;
   const Settings& at_;
-  std::vector<std::string> words_;
+  std::vector<std::string_view> words_;
   std::size_t place_ = 0;
 };
 
@@ -280,8 +283,9 @@ std::vector<KeptLine> read_tensors(RecipePart part, const Settings& recipe, std:
 
 Recipe read_variant(RecipePart part, std::string variant, const Settings& document) {
   if (!document.is_mapping()) document.expected("a recipe: a mapping of source, forward, backward and keeps");
-  document.refuse_unknown(
-      {"source", "like", "over_group", "if_packed", "outside", "forward", "backward", "keeps", "works", "gaps"});
+  static const std::vector<std::string>& known = *new std::vector<std::string>{
+      "source", "like", "over_group", "if_packed", "outside", "forward", "backward", "keeps", "works", "gaps"};
+  document.refuse_unknown(known);
   Recipe recipe;
   recipe.part = part;
   recipe.variant = std::move(variant);

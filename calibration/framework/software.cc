@@ -8,6 +8,7 @@
 #include <array>
 #include <cmath>
 #include <functional>
+#include <iterator>
 #include <utility>
 
 #include "sim/error.h"
@@ -23,6 +24,7 @@ using sim::Bounds;
 // most some seconds.
 constexpr Bounds kIssue{"0 s", "1 s"}, kHost{"0 s", "100 s"};
 constexpr Bounds kMemory{"0 B", "1 TB"};
+constexpr std::size_t kRows = 256;  // there are fewer
 
 // Where in a generation the keys of a part of a part are set; those of a part take a pointer to it.
 constexpr auto kLinear = [](auto&& s) -> auto& { return s.layers.linear; };
@@ -667,10 +669,21 @@ std::vector<Row> recipe_rows() {
 const std::vector<Row>& rows() {
   static const std::vector<Row> all = [] {
     std::vector<Row> out;
-    for (const auto& part :
-         {form_rows(), host_rows(), default_rows(), expert_rows(), kernel_rows(), bucket_rows(), fetch_rows(),
-          attention_rows(), trainer_rows(), compiler_rows(), memory_rows(), recipe_rows(), collective_rows()})
-      out.insert(out.end(), part.begin(), part.end());
+    out.reserve(kRows);
+    const auto add = [&](std::vector<Row> part) { std::move(part.begin(), part.end(), std::back_inserter(out)); };
+    add(form_rows());
+    add(host_rows());
+    add(default_rows());
+    add(expert_rows());
+    add(kernel_rows());
+    add(bucket_rows());
+    add(fetch_rows());
+    add(attention_rows());
+    add(trainer_rows());
+    add(compiler_rows());
+    add(memory_rows());
+    add(recipe_rows());
+    add(collective_rows());
     return out;
   }();
   return all;
@@ -699,6 +712,7 @@ std::vector<std::string> block_names(SoftwareBlock block) {
 const sim::KeyTable& software_keys() {
   static const sim::KeyTable keys = [] {
     std::vector<sim::Key> out;
+    out.reserve(rows().size());
     for (const Row& row : rows()) out.push_back(row.doc);
     return sim::KeyTable(std::move(out));
   }();

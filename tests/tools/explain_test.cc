@@ -318,3 +318,32 @@ TEST_CASE("run says in which interval the step lies, and what of it nobody measu
   CHECK(fresh.out.find("Nothing like this was measured: ") != std::string::npos);
   CHECK(fresh.out.find("framework axonn unknown") != std::string::npos);
 }
+
+TEST_CASE("rows that the program holds packed are those of the file, figure by figure") {
+  const std::vector<tools::KnownRow> read = tools::shipped_known_rows();
+  const tools::ShippedRows shipped;
+  const std::vector<tools::RowView> views = tools::views_of(read);
+  REQUIRE(shipped.all().size() == read.size());
+  REQUIRE(read.size() > 1000);
+  std::size_t no_evidence = 0;
+  for (std::size_t i = 0; i < read.size(); ++i) {
+    const tools::RowView &packed = shipped.all()[i], &view = views[i];
+    INFO(read[i].list << " " << read[i].id);
+    REQUIRE((packed.list == view.list && packed.id == view.id && packed.metric == view.metric));
+    REQUIRE((packed.log_ratio == view.log_ratio && packed.measured == view.measured));
+    REQUIRE(packed.evidence == view.evidence);
+    no_evidence += packed.evidence ? 0 : 1;
+    const tools::RowTraits &a = packed.traits, &b = view.traits;
+    REQUIRE((a.work == b.work && a.device == b.device && a.software == b.software && a.fabric == b.fabric));
+    REQUIRE((a.recompute == b.recompute && a.schedule == b.schedule && a.gpus == b.gpus && a.hidden == b.hidden));
+    REQUIRE((a.micro_batch == b.micro_batch && a.seq == b.seq && a.tensor == b.tensor));
+    REQUIRE((a.log_work == b.log_work && a.timed == b.timed && a.shares == b.shares));
+  }
+  CHECK(no_evidence > 50);
+  // An answer by either is the same to the last digit.
+  const auto by_file = tools::like_rows(some_features(), read),
+             by_pack = tools::like_rows(some_features(), shipped.all(), nullptr);
+  REQUIRE((by_file && by_pack));
+  CHECK(by_file->nearest == by_pack->nearest);
+  CHECK((by_file->rows == by_pack->rows && by_file->low90 == by_pack->low90 && by_file->high68 == by_pack->high68));
+}

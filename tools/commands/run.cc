@@ -176,7 +176,7 @@ int run(RunOptions& options) {
   workloads::Question step;
   if (options.ranks == "full") step.ranks = workloads::Question::Ranks::every_by_passes;
   // The result is the same with fewer, and a thread without a processor of its own takes more time than it gives.
-  step.threads = std::min(options.threads, sim::processors());
+  if (options.threads > 1) step.threads = std::min(options.threads, sim::processors());
   if (!options.trace.file.empty()) step.timelines.emplace();
   if (!options.report.empty()) step.stages = workloads::Question::Stages::timelines;
   step.counts_memory = true;

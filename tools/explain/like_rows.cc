@@ -49,14 +49,29 @@ std::optional<LikeRows> interval_of(std::vector<Neighbour>& by_ratio, std::size_
 
 std::optional<LikeRows> like_rows(const Features& features, const std::vector<KnownRow>& known,
                                   const KnownRow* left_out) {
-  std::map<std::string, std::uint32_t> lists;
+  const std::vector<RowView> views = views_of(known);
+  return like_rows(features, views,
+                   left_out != nullptr ? &views[static_cast<std::size_t>(left_out - known.data())] : nullptr);
+}
+
+std::optional<LikeRows> like_rows(const Features& features, std::span<const RowView> known, const RowView* left_out) {
+  const RowTraits asked(features);
+  std::map<std::string_view, std::uint32_t> lists;
+  std::string_view last_list;  // rows of a list stand together
+  std::uint32_t last_number = 0;
   std::vector<Neighbour> sorted;
-  std::vector<std::pair<double, const KnownRow*>> near;
-  for (const KnownRow& row : known) {
-    if (&row == left_out || !row.evidence()) continue;
-    const double weight = likeness(features, row.features);
-    const auto number = static_cast<std::uint32_t>(lists.size());
-    sorted.push_back({row.log_ratio, weight, lists.try_emplace(row.list, number).first->second});
+  std::vector<std::pair<double, const RowView*>> near;
+  sorted.reserve(known.size());
+  near.reserve(known.size());
+  for (const RowView& row : known) {
+    if (&row == left_out || !row.evidence) continue;
+    const double weight = likeness(asked, row.traits);
+    if (lists.empty() || row.list != last_list) {
+      const auto number = static_cast<std::uint32_t>(lists.size());
+      last_list = row.list;
+      last_number = lists.try_emplace(row.list, number).first->second;
+    }
+    sorted.push_back({row.log_ratio, weight, last_number});
     near.emplace_back(weight, &row);
   }
   std::sort(sorted.begin(), sorted.end(), [](const Neighbour& a, const Neighbour& b) {
@@ -64,8 +79,12 @@ std::optional<LikeRows> like_rows(const Features& features, const std::vector<Kn
   });
   std::optional<LikeRows> like = interval_of(sorted, lists.size());
   if (!like) return like;
-  std::stable_sort(near.begin(), near.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
-  for (std::size_t i = 0; i < std::min(kNamed, near.size()); ++i) like->nearest.push_back(near[i].second->id);
+  // The heaviest, of equals those ahead.
+  const auto named = near.begin() + static_cast<std::ptrdiff_t>(std::min(kNamed, near.size()));
+  std::partial_sort(near.begin(), named, near.end(), [](const auto& a, const auto& b) {
+    return a.first != b.first ? a.first > b.first : a.second < b.second;
+  });
+  for (auto row = near.begin(); row != named; ++row) like->nearest.emplace_back(row->second->id);
   return like;
 }
 

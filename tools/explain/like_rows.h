@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,7 @@ struct LikeRows {
 /// `left_out`: of `known`, the row itself when a known row is asked about; nothing where no row is evidence.
 std::optional<LikeRows> like_rows(const Features& features, const std::vector<KnownRow>& known,
                                   const KnownRow* left_out = nullptr);
+std::optional<LikeRows> like_rows(const Features& features, std::span<const RowView> known, const RowView* left_out);
 
 /// A row as the quantiles need it: what a factor is the logarithm of, its likeness, and its list by number.
 struct Neighbour {

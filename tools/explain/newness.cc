@@ -95,13 +95,27 @@ class Seeing {
 
 }  // namespace
 
+namespace {
+
+/// `known[left_out]` where there is one.
+const RowView* view_of(const std::vector<RowView>& views, const std::vector<KnownRow>& known, const KnownRow* row) {
+  return row != nullptr ? &views[static_cast<std::size_t>(row - known.data())] : nullptr;
+}
+
+}  // namespace
+
 Newness newness_of(const Features& features, const std::vector<KnownRow>& known, const KnownRow* left_out) {
+  const std::vector<RowView> views = views_of(known);
+  return newness_of(features, views, view_of(views, known, left_out));
+}
+
+Newness newness_of(const Features& features, std::span<const RowView> known, const RowView* left_out) {
   const auto number = [](bool other) { return other ? 1U : 0U; };  // of a trait: 0 is that of what is asked about
   const Traits asked{0, 0, 0, 0, 0, features.gpus};
   const std::string_view framework = framework_of(features.software);
   Seeing seeing(asked);
-  for (const KnownRow& row : known) {
-    const Features& f = row.features;
+  for (const RowView& row : known) {
+    const RowTraits& f = row.traits;
     if (&row != left_out)
       seeing.see({0, number(framework_of(f.software) != framework), number(f.software != features.software),
                   number(f.device != features.device), number(f.work != features.work), f.gpus});
@@ -220,11 +234,15 @@ class Rest {
   explicit Rest(const std::vector<KnownRow>& known) : rows_(known) {
     std::stable_sort(rows_.begin(), rows_.end(),
                      [](const KnownRow& a, const KnownRow& b) { return a.log_ratio < b.log_ratio; });
-    for (const KnownRow& row : rows_) traits_.push_back(numbers_.traits(row.list, row.features));
+    std::vector<RowTraits> views;
+    for (const KnownRow& row : rows_) {
+      traits_.push_back(numbers_.traits(row.list, row.features));
+      views.emplace_back(row.features);
+    }
     likeness_.resize(rows_.size() * rows_.size());
     for (std::size_t i = 0; i < rows_.size(); ++i) {
       for (std::size_t j = 0; j < i; ++j) {
-        const auto alike = static_cast<float>(likeness(rows_[i].features, rows_[j].features));
+        const auto alike = static_cast<float>(likeness(views[i], views[j]));
         likeness_[i * rows_.size() + j] = likeness_[j * rows_.size() + i] = alike;
       }
     }
@@ -472,6 +490,12 @@ WidthStudy shipped_widths() {
 
 std::optional<StepInterval> step_interval(const Features& features, const std::vector<KnownRow>& known,
                                           const Widenings& widenings, const KnownRow* itself) {
+  const std::vector<RowView> views = views_of(known);
+  return step_interval(features, views, widenings, view_of(views, known, itself));
+}
+
+std::optional<StepInterval> step_interval(const Features& features, std::span<const RowView> known,
+                                          const Widenings& widenings, const RowView* itself) {
   const auto like = like_rows(features, known, itself);
   if (!like) return std::nullopt;
   StepInterval out{*like, {}, {}, itself != nullptr};
@@ -483,11 +507,12 @@ std::optional<StepInterval> step_interval(const Features& features, const std::v
 }
 
 std::optional<StepInterval> interval_of_run(const scenarios::Scenario& scenario, const workloads::StepReport& report) {
-  const std::vector<KnownRow> known = shipped_known_rows();
-  if (known.empty()) return std::nullopt;
+  const ShippedRows known;
+  if (known.all().empty()) return std::nullopt;
   const Features features = features_of(scenario.job, report);
   const Metric measured = scenario.measured ? compare(*scenario.measured, report) : Metric{};
-  return step_interval(features, known, shipped_widths().widenings, same_measurement(features, measured, known));
+  return step_interval(features, known.all(), shipped_widths().widenings,
+                       same_measurement(features, measured, known.all()));
 }
 
 std::string range_text(double step_s, double low, double high) {

@@ -14,6 +14,7 @@
 #include <iosfwd>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -41,6 +42,7 @@ Newness newness_at(std::size_t index);
 
 /// `left_out`: of `known`, the row itself when a known row is asked about.
 Newness newness_of(const Features& features, const std::vector<KnownRow>& known, const KnownRow* left_out = nullptr);
+Newness newness_of(const Features& features, std::span<const RowView> known, const RowView* left_out = nullptr);
 /// "no row of framework axonn, none on a gb300"; empty where nothing is new.
 std::string text_of(const Newness& newness, const Features& features);
 
@@ -86,6 +88,8 @@ struct StepInterval {
 /// Nothing where no rows are known. `itself`: of `known`, the measurement of this very run.
 std::optional<StepInterval> step_interval(const Features& features, const std::vector<KnownRow>& known,
                                           const Widenings& widenings, const KnownRow* itself = nullptr);
+std::optional<StepInterval> step_interval(const Features& features, std::span<const RowView> known,
+                                          const Widenings& widenings, const RowView* itself);
 
 /// The same of a simulated scenario, by the rows that ship.
 std::optional<StepInterval> interval_of_run(const scenarios::Scenario& scenario, const workloads::StepReport& report);

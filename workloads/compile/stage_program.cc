@@ -30,6 +30,16 @@ void check_length(std::size_t operations, std::size_t passes) {
                   passes, kMostOperations));
 }
 
+/// Room for so many operations and an eighth more.
+void reserve(ProgramWriter& writer, std::size_t operations) {
+  const std::size_t room = operations + operations / 8;
+  auto& [kind, stream, category, host_waits, issue, duration, issue_bound, slot, pattern, work, rate_cap, loaded,
+         waits_begin, waits, stretches] = writer.program;
+  const auto columns = [&](auto&... column) { (column.reserve(room), ...); };
+  columns(kind, stream, category, host_waits, issue, duration, issue_bound, slot, pattern, work, rate_cap, loaded,
+          waits_begin, waits, writer.notes);
+}
+
 /// Walks the passes of one stage.
 class StageCompiler {
  public:
@@ -79,6 +89,9 @@ class StageCompiler {
       run(group);
       for (const PassInStep& pass : group) messages_.send(pass.pass, before_alike);
       check_length(listed + writer.program.size(), order.size());
+      // Of the first stage, as long as its first passes let expect; the others are about as long as each other.
+      if (listed == 0 && i < passes.size() / 8 && behind >= passes.size() / 8)
+        reserve(writer, writer.program.size() * passes.size() / behind);
       i = behind;
     }
     if (workload_.ending == Workload::Ending::update) end_.write(data_);
@@ -175,16 +188,6 @@ PassCompiler::Parts parts_of(const ProgramInputs& inputs, const Network& network
   parts.whole = whole;
   if (gathers) parts.whole.sure_rate = 0;
   return parts;
-}
-
-/// Room for so many operations and an eighth more.
-void reserve(ProgramWriter& writer, std::size_t operations) {
-  const std::size_t room = operations + operations / 8;
-  auto& [kind, stream, category, host_waits, issue, duration, issue_bound, slot, pattern, work, rate_cap, loaded,
-         waits_begin, waits, stretches] = writer.program;
-  const auto columns = [&](auto&... column) { (column.reserve(room), ...); };
-  columns(kind, stream, category, host_waits, issue, duration, issue_bound, slot, pattern, work, rate_cap, loaded,
-          waits_begin, waits, writer.notes);
 }
 
 }  // namespace

@@ -318,7 +318,7 @@ std::shared_ptr<const Groups> make_groups(const GroupInputs& inputs, const topol
     out.replicas = alike_replicas(inputs.layout, inputs.placement, out.list, cluster, alike);
   out.shapes = group_shapes(out.list, ranks, cluster, alike, out.replicas);
 
-  const std::vector<topology::LinkInfo>& links = cluster.links().rows();
+  const topology::LinkTable& links = cluster.links();
   std::vector<double>& capacity = out.network.capacity.rows();
   capacity.resize(links.size());
   std::transform(links.begin(), links.end(), capacity.begin(), [](const auto& link) { return link.capacity.value(); });

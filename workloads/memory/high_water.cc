@@ -79,21 +79,26 @@ bool is_within_pass(const OpNote& note, Category category) {
 std::vector<TimedPass> timed_passes(const sim::Record& record, const sim::Program& program,
                                     const std::vector<OpNote>& notes) {
   std::map<std::tuple<PassKind, std::int32_t, std::int32_t>, TimedPass> found;
+  TimedPass* last = nullptr;  // a pass's operations stand together
   for (std::uint32_t op = 0; op < program.size(); ++op) {
     const OpNote& note = notes[op];
     const bool computes = program.kind[op] == sim::OpKind::compute;
     const auto category = static_cast<Category>(program.category[op]);
     if (note.microbatch < 0 || !(computes || is_within_pass(note, category))) continue;
     const std::int64_t start = record.start[op].value(), finish = computes ? record.finish[op].value() : start;
-    Pass pass;
-    pass.kind = note.kind;
-    pass.chunk = note.chunk;
-    pass.microbatch = note.microbatch;
-    const auto [place, added] =
-        found.try_emplace({note.kind, note.chunk, note.microbatch}, TimedPass{pass, start, finish});
-    if (added) continue;
-    place->second.start = std::min(place->second.start, start);
-    place->second.finish = std::max(place->second.finish, finish);
+    const bool same = last != nullptr && last->pass.kind == note.kind && last->pass.chunk == note.chunk &&
+                      last->pass.microbatch == note.microbatch;
+    if (!same) {
+      Pass pass;
+      pass.kind = note.kind;
+      pass.chunk = note.chunk;
+      pass.microbatch = note.microbatch;
+      const auto [place, added] =
+          found.try_emplace({note.kind, note.chunk, note.microbatch}, TimedPass{pass, start, finish});
+      last = &place->second;
+    }
+    last->start = std::min(last->start, start);
+    last->finish = std::max(last->finish, finish);
   }
   std::vector<TimedPass> passes;
   for (const auto& [key, pass] : found) passes.push_back(pass);

@@ -115,10 +115,11 @@ KernelTime kernel_time(const RankRecord& rank, std::uint32_t op) {
   const sim::Program& program = *rank.program;
   const std::int64_t took = rank.record->finish[op].value() - rank.record->start[op].value();
   const std::int64_t alone = program.duration[op];
-  // Noise may have made them short.
-  const double loss = static_cast<double>(alone) * std::max(0.0, rank.slowdown - 1);
   KernelTime time;
-  time.slow = std::clamp<std::int64_t>(std::llround(loss), 0, std::max<std::int64_t>(took - alone, 0));
+  if (rank.slowdown > 1) {  // noise may have made them short
+    const double loss = static_cast<double>(alone) * (rank.slowdown - 1);
+    time.slow = std::clamp<std::int64_t>(std::llround(loss), 0, std::max<std::int64_t>(took - alone, 0));
+  }
   const bool host_bound = took - time.slow > alone && program.issue_bound[op] > alone;
   time.computing = host_bound ? alone : took - time.slow;
   time.host = took - time.slow - time.computing;
