@@ -171,6 +171,15 @@ TEST_CASE("layers that read keys of others hold and compute less") {
   CHECK(with.memory.peak_bytes < without.memory.peak_bytes);
 }
 
+TEST_CASE("wider inputs of layers take longer, and more rows of their table are held") {
+  const auto with = [](const char* set) {
+    return simulate_step(stacks_job(kInputs, "tensor: 1", {set, "batch.micro=4"}));
+  };
+  const StepReport usual = with("model.layer_inputs.vocab=3000");
+  CHECK(with("model.layer_inputs.width=1024").iteration > usual.iteration);
+  CHECK(with("model.layer_inputs.vocab=30000").memory.peak_bytes > usual.memory.peak_bytes);
+}
+
 TEST_CASE("stacks that cannot be are refused in a line") {
   const auto refused = [](const std::string& model, const char* with, const std::string& layout = "tensor: 1",
                           const std::vector<std::string>& sets = {}) {
