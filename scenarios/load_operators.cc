@@ -32,13 +32,13 @@ constexpr std::int64_t kWidest = 10'000'000;
 constexpr double kMostOfToken = 1e12;
 
 const std::vector<std::string> kKinds{"norm", "product", "attention", "matmul", "elementwise", "copy", "residual"};
-const std::vector<std::string> kCuts{"none", "out", "in"};
+const std::vector<std::string> kCuts{"none", "out", "in", "sum"};
 
 const std::vector<std::string>& keys_of_operator(Kind kind) {
   static const std::vector<std::string> none{}, product{"name", "in", "out", "cut", "beside", "weights", "share"},
       attention{"name", "heads", "kv_heads", "head_dim", "causal"},
       matmul{"name", "flops", "reads", "writes", "keeps", "share"},
-      streaming{"name", "reads", "writes", "backward", "keeps", "weights", "share"};
+      streaming{"name", "reads", "writes", "backward", "keeps", "weights", "cut", "share"};
   if (kind == Kind::product) return product;
   if (kind == Kind::attention) return attention;
   if (kind == Kind::matmul) return matmul;
@@ -50,12 +50,16 @@ double of_token(const Settings& line, const char* key, double fallback) {
   return value == nullptr ? fallback : value->as_number(0, kMostOfToken);
 }
 
+Cut read_cut(const Settings& line, const std::vector<std::string>& known) {
+  const Settings* cut = given(&line, "cut");
+  const std::string word = cut == nullptr ? "none" : cut->as_choice(known);
+  return static_cast<Cut>(std::find(kCuts.begin(), kCuts.end(), word) - kCuts.begin());
+}
+
 void read_product(const Settings& line, Operator& op) {
   op.in = required(line, "in").as_int(1, kWidest);
   op.out = required(line, "out").as_int(1, kWidest);
-  const Settings* cut = given(&line, "cut");
-  const std::string word = cut == nullptr ? "none" : cut->as_choice(kCuts);
-  op.cut = static_cast<Cut>(std::find(kCuts.begin(), kCuts.end(), word) - kCuts.begin());
+  op.cut = read_cut(line, kCuts);
   op.beside = boolean(&line, "beside", false);
 }
 
@@ -82,6 +86,7 @@ Operator read_operator(const Settings& line) {
   }
   if (op.kind == Kind::product) read_product(line, op);
   if (op.kind == Kind::attention) read_attention(line, op);
+  if (op.kind == Kind::elementwise || op.kind == Kind::copy) op.cut = read_cut(line, {"none", "out"});
   op.reads = of_token(line, "reads", 0);
   op.writes = of_token(line, "writes", 0);
   op.keeps = of_token(line, "keeps", 0);
@@ -112,18 +117,20 @@ void check_place(const Settings& line, const Operator& op, const Operator* ahead
   if (op.kind != Kind::product) return;
   const bool alike = ahead != nullptr && ahead->kind == Kind::product && ahead->cut == op.cut && ahead->in == op.in &&
                      ahead->share == op.share;
-  if (op.beside && (!alike || op.cut == Cut::in))
+  if (op.beside && (!alike || op.cut == Cut::in || op.cut == Cut::sum))
     line.fail("got beside: true, expected a product of the same in, share and cut, none or out, ahead of it");
   if (op.cut == Cut::in && (!place.opened || op.out != hidden))
     line.fail(
         fmt::format("got cut: in, expected it behind a product with cut: out, and out: {}, the hidden size", hidden));
+  if (op.cut == Cut::sum && !place.inside)
+    line.fail("got cut: sum, expected it behind a product with cut: out and ahead of one with cut: in");
   if (op.cut == Cut::none && place.inside) line.fail("got a whole product behind one with cut: out, expected cut: in");
 }
 
 BlockPlace behind(const Operator& op, BlockPlace place) {
   if (op.kind == Kind::norm || op.kind == Kind::residual) return {};
   if (op.kind != Kind::product) return place;
-  return {place.opened || op.cut == Cut::out, op.cut == Cut::out};
+  return {place.opened || op.cut == Cut::out, op.cut == Cut::out || op.cut == Cut::sum};
 }
 
 }  // namespace
@@ -132,10 +139,8 @@ Operators load_operators(const Settings& section, const Model& model) {
   const Settings& run = required(section, "run");
   if (!run.is_sequence() || run.items().empty() || run.items().size() > kMostOperators)
     run.fail(fmt::format("expected a list of 1 to {} operators", kMostOperators));
-  if (model.post_norm || model.parallel_block)
-    run.fail(
-        "got operators of a model with post_norm or parallel_block, expected neither: their norms and sums are "
-        "operators of their own");
+  if (model.parallel_block)
+    run.fail("got operators of a model with parallel_block, expected none: norms and sums are operators of their own");
   if (model.biases == workloads::Biases::all && model.norm == workloads::Norm::rms_norm)
     run.fail("got operators of a model with biases: all and rms_norm, expected biases: none or qkv");
   Operators operators;
@@ -156,7 +161,7 @@ Operators load_operators(const Settings& section, const Model& model) {
 void check_operators(const Settings& document, const Model& model, const workloads::Parallelism& layout,
                      const workloads::Method& method) {
   for (const Model::Block& block : model.pattern.kinds) {
-    if (!block.operators.any()) continue;
+    if (!block.operators.any() && !block.behind.any()) continue;
     if (layout.context > 1)
       fail_at(document, "parallelism.context",
               fmt::format("got {} with a mixer that is operators of a graph, expected 1", layout.context));
@@ -164,8 +169,10 @@ void check_operators(const Settings& document, const Model& model, const workloa
       fail_at(document, "finetune", "got adapters beside a mixer that is operators of a graph, expected none");
     if (layout.tensor == 1) continue;
     bool inside = false;
-    for (const Operator& op : block.operators.run) {
-      if (op.kind == Kind::product) inside = op.cut == Cut::out;
+    std::vector<Operator> all = block.operators.run;
+    all.insert(all.end(), block.behind.run.begin(), block.behind.run.end());
+    for (const Operator& op : all) {
+      if (op.kind == Kind::product) inside = op.cut == Cut::out || op.cut == Cut::sum;
       if ((op.kind == Kind::attention || op.kind == Kind::matmul) && !inside)
         fail_at(document, "parallelism.tensor",
                 fmt::format("got {} with an operator over positions behind whole products, expected 1, or cut: out on "

@@ -14,6 +14,7 @@
 #include "scenarios/load.h"
 #include "scenarios/load_experts.h"
 #include "scenarios/load_operators.h"
+#include "scenarios/load_stacks.h"
 #include "workloads/model/products.h"
 
 namespace orrery::scenarios {
@@ -21,6 +22,7 @@ namespace orrery::scenarios {
 using sim::Settings;
 using workloads::Job;
 using workloads::Model;
+using workloads::Operators;
 using workloads::ScanKind;
 using workloads::StateMixer;
 using Channel = Model::Block::Channel;
@@ -67,8 +69,9 @@ void add_words(const Settings& value, std::size_t depth, std::vector<Word>& out)
 
 // ---- what names stand for ----
 
-const std::vector<std::string> kMixers{"attention", "mla",    "sliding",     "chunked", "dsa",       "csa",      "hca",
-                                       "msa",       "mamba2", "gated_delta", "kda",     "lightning", "operators"};
+const std::vector<std::string> kMixers{"attention", "bidirectional", "cross", "mla",       "sliding",
+                                       "chunked",   "dsa",           "csa",   "hca",       "msa",
+                                       "mamba2",    "gated_delta",   "kda",   "lightning", "operators"};
 const std::vector<std::string> kStates{"mamba2", "gated_delta", "kda", "lightning"};
 const std::vector<std::string> kChannels{"mlp", "moe", "none"};
 
@@ -84,9 +87,11 @@ bool is_one_of(const std::vector<std::string>& list, const std::string& word) {
 
 /// Keys that a mixer or channel of that kind has.
 const std::vector<std::string>& keys_of(const std::string& kind) {
-  static const std::vector<std::string> attention{"heads",   "kv_heads",    "head_dim",    "v_dim",
-                                                  "qk_norm", "output_gate", "key_is_value"},
-      windowed{"heads", "kv_heads", "head_dim", "v_dim", "qk_norm", "output_gate", "key_is_value", "window"},
+  static const std::vector<std::string> attention{"heads",   "kv_heads",    "head_dim",     "v_dim",
+                                                  "qk_norm", "output_gate", "key_is_value", "shares_keys"},
+      windowed{"heads",       "kv_heads",     "head_dim",    "v_dim", "qk_norm",
+               "output_gate", "key_is_value", "shares_keys", "window"},
+      stacked{"heads", "kv_heads", "head_dim"},
       latent{"heads", "q_lora", "kv_lora", "qk_nope_dim", "qk_rope_dim", "v_dim"},
       chosen{"heads", "q_lora",      "kv_lora",   "qk_nope_dim", "qk_rope_dim",
              "v_dim", "index_heads", "index_dim", "index_top_k"},
@@ -102,6 +107,7 @@ const std::vector<std::string>& keys_of(const std::string& kind) {
                             "shared_gate",       "activation_clamp"},
       none;
   if (kind == "attention") return attention;
+  if (kind == "bidirectional" || kind == "cross") return stacked;
   if (kind == "sliding" || kind == "chunked") return windowed;
   if (kind == "mla") return latent;
   if (kind == "dsa") return chosen;
@@ -201,14 +207,23 @@ workloads::SparseAttention load_sparse(const Part& part, const Settings& model, 
   return s;
 }
 
-void load_attention(const Part& part, const Settings& model, Model& whole, Model::Block& block) {
-  Model::Attention& a = block.attention;
+/// Of attention whose keys are those that the usual kinds have, its own widths of values and what it shares.
+void load_values(const Settings& section, Model::Attention& a) {
+  a.value_width = integer(&section, "v_dim", 0);
+  a.key_is_value = boolean(&section, "key_is_value", false);
+  a.shares_keys = boolean(&section, "shares_keys", false);
+  if (a.key_is_value && a.value_width > 0)
+    section.at("v_dim").fail("got a width of values beside key_is_value, expected none: they are the keys");
+}
+
+void load_attention(const Part& part, const Settings& model, const Model& whole, Model::Attention& a) {
   const Settings& place = part.section != nullptr ? *part.section : model;
   a = whole.attention;
   a.heads = needed(part, model, "heads");
   a.window = 0;
   a.chunked = false;
   a.sparse = {};
+  a.bidirectional = part.kind == "bidirectional";
   if (part.kind == "mla" || part.kind == "dsa") {
     a.kv_heads = a.heads;
     a.latent.kv_rank = needed(part, model, "kv_lora");
@@ -233,12 +248,8 @@ void load_attention(const Part& part, const Settings& model, Model& whole, Model
   a.qk_norm = flag("qk_norm");
   a.output_gate = flag("output_gate");
   a.value_width = 0;
-  if (part.section != nullptr && (part.kind == "attention" || part.kind == "sliding" || part.kind == "chunked")) {
-    a.value_width = integer(part.section, "v_dim", 0);
-    a.key_is_value = boolean(part.section, "key_is_value", false);
-    if (a.key_is_value && a.value_width > 0)
-      part.section->at("v_dim").fail("got a width of values beside key_is_value, expected none: they are the keys");
-  }
+  if (part.section != nullptr && (part.kind == "attention" || part.kind == "sliding" || part.kind == "chunked"))
+    load_values(*part.section, a);
   if (part.kind == "csa" || part.kind == "hca") {
     a.kv_heads = a.heads;  // which share one
     a.head_width = required(*part.section, "head_dim").as_int();
@@ -246,7 +257,7 @@ void load_attention(const Part& part, const Settings& model, Model& whole, Model
   }
   if (part.kind == "csa" || part.kind == "hca" || part.kind == "msa") {
     a.sparse = load_sparse(part, model, a);
-  } else if (part.kind != "attention") {
+  } else if (part.kind == "sliding" || part.kind == "chunked") {
     const Settings* window = own_or_model(part, model, "window", "attention_window");
     if (window == nullptr) place.fail(fmt::format("holds no window, which {} attention needs", part.kind));
     a.window = window->as_int();
@@ -345,9 +356,16 @@ class PatternLoader {
       used_[name] = true;
       const std::string& kind = part->second.kind;
       if (kind == "operators") {
-        if (block.operators.any() || channel)
-          word.at->fail(fmt::format("got {}, expected operators once in a block, ahead of its channel", word.text));
-        block.operators = load_operators(*part->second.section, model);
+        Operators& place = channel ? block.behind : block.operators;
+        if (place.any())
+          word.at->fail(
+              fmt::format("got {}, expected operators once ahead of a block's channel and once behind it", word.text));
+        place = load_operators(*part->second.section, model);
+      } else if (kind == "cross") {
+        if (!block.attends || block.crosses || block.operators.any() || channel)
+          word.at->fail(fmt::format("got {}, expected attention across once, behind the block's own", word.text));
+        load_attention(part->second, section_, model, block.cross);
+        block.crosses = true;
       } else if (is_one_of(kMixers, kind)) {
         const bool attends = !is_one_of(kStates, kind);
         if ((attends ? block.attends : block.state.any()) || block.operators.any() || channel)
@@ -355,7 +373,7 @@ class PatternLoader {
               fmt::format("got {}, expected one attention and one mixer with a state at most, and behind "
                           "them one channel",
                           word.text));
-        if (attends) load_attention(part->second, section_, model, block);
+        if (attends) load_attention(part->second, section_, model, block.attention);
         if (!attends) block.state = load_state(part->second);
         block.attends = block.attends || attends;
       } else {
@@ -461,6 +479,7 @@ std::int64_t blocks_of(const Settings& section) {
 void load_pattern(const Settings& section, Job& job) {
   job.model.experts.mtp_layers = integer(&section, "mtp_layers", 0);
   PatternLoader(section, job).load();
+  load_stacks(section, job);
   const std::vector<Model::Block>& kinds = job.model.pattern.kinds;
   if (std::any_of(kinds.begin(), kinds.end(), [](const Model::Block& block) { return block.state.any(); }))
     job.assumptions.emplace_back(
@@ -471,7 +490,8 @@ void load_pattern(const Settings& section, Job& job) {
         "model.mixers: scores, choice and attention of sparse mixers take what they multiply and move at the shares "
         "that blocks of engines reach; backward passes are transferred, since no table times them, and the indexer is "
         "trained on the keys that it chose.");
-  if (std::any_of(kinds.begin(), kinds.end(), [](const Model::Block& block) { return block.operators.any(); }))
+  if (std::any_of(kinds.begin(), kinds.end(),
+                  [](const Model::Block& block) { return block.operators.any() || block.behind.any(); }))
     job.assumptions.emplace_back(
         "model.mixers: operators of a graph run one by one, as eager code runs them: nothing is fused.");
 }
@@ -534,15 +554,18 @@ void check_pattern(const Settings& document, const Model& model, const workloads
                    const workloads::Method& method) {
   if (!model.pattern.any()) return;
   check_operators(document, model, layout, method);
+  check_stacks(document, model, layout, method);
   check_adapters(document, model, method.adapters);
   const Model::Block* attends = nullptr;
   for (const Model::Block& block : model.pattern.kinds) {
     check_divided(document, block, layout);
     check_scanned(document, model, block, layout);
     if (!block.attends) continue;
-    if (layout.context > 1 && block.attention.sparse.any())
-      fail_at(document, "parallelism.context",
-              fmt::format("got {} with attention to some of the keys, expected 1", layout.context));
+    if (layout.context > 1 && block.attention.sparse.any() &&
+        layout.context_method != workloads::ContextMethod::all_gather)
+      fail_at(document, "parallelism.context_method",
+              fmt::format("got {} with attention to some of the keys, expected all_gather: a query may choose any",
+                          name_of(layout.context_method)));
     if (layout.tensor > 1 && !layout.sequence_parallel && block.attention.latent.any())
       fail_at(document, "parallelism.sequence_parallel",
               "got false, expected true: with mla every rank of the tensor group would compress the same tokens");

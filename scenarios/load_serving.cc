@@ -586,8 +586,17 @@ namespace {
 
 void refuse_operators(const Settings& document, const workloads::Model& model) {
   for (const workloads::Model::Block& block : model.pattern.kinds)
-    if (block.operators.any())
+    if (block.operators.any() || block.behind.any())
       document.at("model").fail("has blocks of operators, which are trained here, expected mixers and channels");
+  const auto refuse = [&](bool what, const char* why) {
+    if (what) document.at("model").fail(why);
+  };
+  refuse(model.source > 0, "has an encoder of text, which is trained here, expected a decoder alone");
+  for (const workloads::Model::Block& block : model.pattern.kinds) {
+    refuse(block.encodes(), "has attention that sees what comes later, which is trained here, expected a decoder");
+    refuse(block.attention.shares_keys,
+           "has layers that read keys of others, which are trained here, expected layers with keys of their own");
+  }
 }
 
 /// In place of what is said of mixers that are trained.

@@ -9,6 +9,7 @@
 #include "scenarios/load.h"
 #include "scenarios/load_encoder.h"
 #include "scenarios/load_experts.h"
+#include "scenarios/load_low_rank.h"
 #include "scenarios/load_pattern.h"
 #include "scenarios/load_recommender.h"
 #include "scenarios/scenario.h"
@@ -62,8 +63,8 @@ void load_features(const Settings& section, Job& job) {
   if (activation == nullptr && model.mlp.gated) model.mlp.activation = workloads::Activation::swiglu;
   model.parallel_block = flag("parallel_block", false, "no parallel block");
   model.tied_embeddings = flag("tied_embeddings", true, "tied embeddings");
-  model.positions = choice<workloads::Positions>(section, "positions", {"learned", "rotary", "none", "alibi"}, absent,
-                                                 "learned positions");
+  model.positions = choice<workloads::Positions>(
+      section, "positions", {"learned", "rotary", "none", "alibi", "relative"}, absent, "learned positions");
   model.norm = choice<workloads::Norm>(section, "norm", {"layer_norm", "rms_norm"}, absent, "layer norms");
   model.biases = choice<workloads::Biases>(section, "biases", {"all", "qkv", "none"}, absent, "biases");
   if (!absent.empty()) {
@@ -332,6 +333,7 @@ void load_model(const Settings& document, Job& job) {
     load_pattern(section, job);
   else
     load_layers_alike(section, job);
+  load_low_rank(section, job);
 }
 
 void load_layout(const Settings& document, Job& job) {

@@ -263,7 +263,7 @@ Rows model_feature_keys() {
        "choice",
        "",
        "learned",
-       {"learned", "rotary", "none", "alibi"},
+       {"learned", "rotary", "none", "alibi", "relative"},
        "How positions are told apart: a learned table of seq rows, queries and keys rotated in every layer, nothing "
        "that costs, or ALiBi's bias on the scores, which costs where attention is not fused."},
       {"model.norm",

@@ -71,6 +71,13 @@ std::vector<Key> of_attention() {
        "false",
        {},
        "Values are what the product of the keys makes, ahead of norm and rotation (Gemma 4)."},
+      {"shares_keys",
+       "boolean",
+       "",
+       "false",
+       {},
+       "It reads keys and values that a layer ahead has made, and makes none (the last layers of Gemma 3n, Gemma 4 "
+       "E2B)."},
       {"index_heads",
        "integer",
        "heads",
@@ -147,8 +154,9 @@ std::vector<Key> of_operators() {
        "choice",
        "",
        "none",
-       {"none", "out", "in"},
-       "How tensor ranks share a product out: by outputs, by inputs, or not at all."},
+       {"none", "out", "in", "sum"},
+       "How tensor ranks share a product out: by outputs, by inputs, by inputs with sums that every rank goes on from "
+       "whole (sum), or not at all. Of a kernel bound by memory out says that its weights are shared out."},
       {"run[].beside", "boolean", "", "false", {}, "A product reads what the one ahead of it reads."},
       {"run[].causal", "boolean", "", "true", {}, "Attention sees no later positions."}};
   for (const auto& [name, unit, meaning] : {std::tuple{"heads", "heads", "Query heads of attention."},
@@ -173,10 +181,9 @@ std::vector<Key> of_operators() {
   return keys;
 }
 
-}  // namespace
-
-std::vector<Key> pattern_keys() {
-  std::vector<Key> keys{
+/// Of what stands ahead of blocks or goes through all of them.
+std::vector<Key> of_ends() {
+  return {
       {"model.encoder", "mapping", "", "-", {}, "An encoder of images ahead of the decoder (ViT), on its first stage."},
       {"model.encoder.layers", "integer", "layers", "", {}, "Blocks.", {"1", "10000"}},
       {"model.encoder.hidden", "integer", "elements", "", {}, "Width of a patch.", {"1", "10000000"}},
@@ -207,6 +214,38 @@ std::vector<Key> pattern_keys() {
        {},
        "That make tokens: of the last block, and of blocks in between (DeepStack).",
        {"1", "10000"}},
+      {"model.source_tokens",
+       "integer",
+       "tokens",
+       "-",
+       {},
+       "Of model.seq those that an encoder of text reads, in blocks of bidirectional attention ahead of the decoder's, "
+       "which attend to what it made (cross) and have the other tokens (T5).",
+       {"1", "100000000"}},
+      {"model.low_rank",
+       "integer",
+       "elements",
+       "-",
+       {},
+       "Every linear layer of a block is two narrower ones with so many elements between them (FinGPT-HPC): r (n + m) "
+       "weights in place of n m.",
+       {"1", "10000000"}},
+      {"model.layer_inputs",
+       "mapping",
+       "",
+       "-",
+       {},
+       "Inputs of every layer's own beside the hidden state (Gemma 3n, Gemma 4 E2B); what a layer does with its own is "
+       "operators of its block."},
+      {"model.layer_inputs.width", "integer", "elements", "", {}, "Of a layer.", {"1", "10000000"}},
+      {"model.layer_inputs.vocab", "integer", "words", "model.vocab", {}, "Rows of their table.", {"1", "100000000"}}};
+}
+
+}  // namespace
+
+std::vector<Key> pattern_keys() {
+  std::vector<Key> keys = of_ends();
+  std::vector<Key> of_blocks{
       {"model.blocks",
        "text",
        "",
@@ -232,12 +271,13 @@ std::vector<Key> pattern_keys() {
        "Parameters that a token meets, as the source states them, for people.",
        {"1", "1e18"}},
   };
+  for (Key& key : of_blocks) keys.push_back(std::move(key));
   std::vector<Key> mixers = of_attention(), states = of_states();
   for (Key& key : states) mixers.push_back(std::move(key));
   for (Key& key : of_operators()) mixers.push_back(std::move(key));
   add_kinds("model.mixers",
-            {"attention", "mla", "sliding", "chunked", "dsa", "csa", "hca", "msa", "mamba2", "gated_delta", "kda",
-             "lightning", "operators"},
+            {"attention", "bidirectional", "cross", "mla", "sliding", "chunked", "dsa", "csa", "hca", "msa", "mamba2",
+             "gated_delta", "kda", "lightning", "operators"},
             std::move(mixers), "What tells positions of each other in blocks: attention or a state.", keys);
   std::vector<Key> experts;
   constexpr std::string_view of_all = "shared_experts";

@@ -489,6 +489,9 @@ TEST_CASE("no key of the schema is missing from the walk") {
                                            "model.encoder",                // tests/workloads/encoder_test.cc
                                            "model.blocks",                 // tests/workloads/pattern_test.cc
                                            "model.mixers",                 // likewise
+                                           "model.source_tokens",          // tests/workloads/stacks_test.cc
+                                           "model.layer_inputs",           // likewise
+                                           "model.low_rank",               // tests/workloads/operators_test.cc
                                            "model.channels",               // likewise
                                            "model.mtp_block",              // tests/workloads/pattern_test.cc
                                            "model.active_parameters",

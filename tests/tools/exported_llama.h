@@ -26,14 +26,18 @@ struct ExportedLlama {
   /// MoE), and beside them a shared one of that width, with its gate; 0: none.
   std::int64_t experts = 0, top = 2, shared = 0;
 
+  /// Its layers alone: they read hidden states that the caller hands in, and no head is behind them.
+  bool alone = false;
+
   std::string json() {
     parameters_.clear();
     nodes_.clear();
     count_.clear();
-    const std::string table = weight("model.embed_tokens.weight", {vocab, hidden});
-    std::string stream = node("embedding", {table, "input_ids"}, {1, seq, hidden});
+    const std::string table = alone ? "" : weight("model.embed_tokens.weight", {vocab, hidden});
+    std::string stream = alone ? "hidden_states" : node("embedding", {table, "input_ids"}, {1, seq, hidden});
     const std::string angles = rotary_table();
     for (std::int64_t i = 0; i < layers; ++i) stream = layer(fmt::format("model.layers.{}", i), stream, angles, i);
+    if (alone) return text();
     const std::string normed = norm("model.norm", stream, hidden, {1, seq, hidden});
     const std::string cut = node("slice", {normed}, {1, seq, hidden});
     if (tied) {
@@ -41,11 +45,15 @@ struct ExportedLlama {
     } else {
       linear("lm_head", cut, hidden, vocab, {1, seq});
     }
+    return text();
+  }
+
+ private:
+  std::string text() const {
     return fmt::format("{{\"parameters\": {{{}}},\n\"nodes\": [\n{}\n]}}\n", fmt::join(parameters_, ",\n"),
                        fmt::join(nodes_, ",\n"));
   }
 
- private:
   using Shape = std::vector<std::int64_t>;
 
   std::string weight(const std::string& name, const Shape& shape) {

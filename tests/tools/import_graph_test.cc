@@ -19,7 +19,6 @@
 using namespace orrery;
 using tests::ExportedLlama;
 using tests::Folder;
-using workloads::Job;
 using workloads::Model;
 
 namespace {
@@ -37,8 +36,8 @@ ExportedLlama llama3_8b() {
   return llama;
 }
 
-Job job_of_graph(const std::string& text, const std::vector<std::string>& cuts = {},
-                 const std::vector<std::string>& sets = {}) {
+workloads::Job job_of_graph(const std::string& text, const std::vector<std::string>& cuts = {},
+                            const std::vector<std::string>& sets = {}) {
   const Folder folder;
   tools::Draft draft = tools::import_graph(folder.write("graph.json", text), cuts);
   for (const std::string& set : sets) draft.apply(set);
@@ -65,11 +64,11 @@ std::string replaced(std::string text, const std::string& from, const std::strin
 TEST_CASE("the graph of Llama 3 8B is the family's model, and its step the family's") {
   const std::vector<std::string> layout{"cluster.gpus=16", "cluster.fabric=ndr-rail", "batch.global=16",
                                         "parallelism={tensor: 2, sequence_parallel: true}"};
-  Job graph = job_of_graph(llama3_8b().json(), {}, layout);
+  workloads::Job graph = job_of_graph(llama3_8b().json(), {}, layout);
   sim::Settings document = scenarios::parse_yaml(
       "{name: family, model: llama3-8b, precision: bf16, cluster: {device: h100-sxm-80gb}, batch: {micro: 1}}", "f");
   for (const std::string& set : layout) scenarios::apply_set(document, set);
-  const Job family = scenarios::load_scenario(document).job;
+  const workloads::Job family = scenarios::load_scenario(document).job;
   graph.model.name = family.model.name;
   CHECK(graph.model == family.model);
   CHECK(workloads::parameter_count(graph.model) == workloads::parameter_count(family.model));
@@ -103,7 +102,7 @@ TEST_CASE("parts that no family has run by their operators, cut as their weights
   for (const char* layout : {"parallelism={tensor: 1}", "parallelism={tensor: 2, sequence_parallel: true}",
                              "parallelism={tensor: 4, pipeline: 2, sequence_parallel: true}"}) {
     INFO(layout);
-    const Job job = job_of_graph(graph, {}, {layout, "batch.global=8", "model.seq=2048"});
+    const workloads::Job job = job_of_graph(graph, {}, {layout, "batch.global=8", "model.seq=2048"});
     CHECK(workloads::parameter_count(job.model) ==
           Approx(2 * h * 128256 + 4 * (attention + mlp) + 2 * convolution).epsilon(1e-12));
     CHECK(job.model.pattern.kinds.size() == 2);
@@ -124,7 +123,7 @@ TEST_CASE("experts of a graph are experts, which expert parallelism cuts") {
   llama.top = 8;
   for (const std::int64_t shared : {0, 2048}) {
     llama.shared = shared;
-    const Job job = job_of_graph(
+    const workloads::Job job = job_of_graph(
         llama.json(), {},
         {"parallelism={tensor: 1, expert: 8}", "cluster.gpus=16", "cluster.fabric=ndr-rail", "batch.global=16"});
     const double h = 4096, f = 1024, own = static_cast<double>(shared);
@@ -155,8 +154,8 @@ TEST_CASE("a rule makes operators of a known part, about as fast") {
   ExportedLlama llama = llama3_8b();
   llama.layers = 4;
   llama.seq = 4096;
-  const Job known = job_of_graph(llama.json());
-  const Job ruled = job_of_graph(llama.json(), {"mlp.up_proj.weight=out"});
+  const workloads::Job known = job_of_graph(llama.json());
+  const workloads::Job ruled = job_of_graph(llama.json(), {"mlp.up_proj.weight=out"});
   CHECK(ruled.model.pattern.any());
   CHECK(workloads::parameter_count(ruled.model) == workloads::parameter_count(known.model));
   CHECK(workloads::model_flops(ruled.model, 8) == workloads::model_flops(known.model, 8));

@@ -50,6 +50,15 @@ const Stated kStated[]{
          "vocab_size": 131072, "max_position_embeddings": 131072, "num_local_experts": 8, "num_experts_per_tok": 2,
          "residual_moe": true})",
      269.5, 115, "parallelism={tensor: 1, expert: 8, sharding: parameters}"},
+    // tiiuae/falcon-mamba-7b (arXiv 2410.05355): 7.27e9 by its weights.
+    {R"({"model_type": "falcon_mamba", "hidden_size": 4096, "intermediate_size": 8192, "num_hidden_layers": 64,
+         "state_size": 16, "conv_kernel": 4, "expand": 16, "time_step_rank": 256, "vocab_size": 65024,
+         "use_bias": false, "use_conv_bias": true, "tie_word_embeddings": false})",
+     7.27, 0, "parallelism={tensor: 4, sequence_parallel: true}"},
+    // state-spaces/mamba-2.8b-hf (arXiv 2312.00752): 2.77e9 by its weights.
+    {R"({"model_type": "mamba", "hidden_size": 2560, "num_hidden_layers": 64, "state_size": 16, "conv_kernel": 4,
+         "expand": 2, "time_step_rank": "auto", "vocab_size": 50280, "use_bias": false, "use_conv_bias": true})",
+     2.77, 0, "parallelism={tensor: 2, sequence_parallel: false}"},
 };
 
 }  // namespace
@@ -66,6 +75,26 @@ TEST_CASE("configurations with mixers of operators become the models that were p
     const double active = one.active > 0 ? one.active : one.parameters;
     CHECK(workloads::active_parameter_count(job.model) == Approx(active * 1e9).epsilon(0.01));
     CHECK(tests::contradiction(workloads::simulate_step(job)) == "");
+  }
+}
+
+TEST_CASE("channels of Mamba-1 are shared out over tensor ranks") {
+  const Folder folder;
+  for (const int ranks : {1, 2, 4, 8}) {
+    INFO(ranks);
+    tools::Draft draft = tools::import_hf(folder.write("config.json", kStated[2].config));
+    draft.apply(fmt::format("parallelism={{tensor: {}, expert: 8, sequence_parallel: {}}}", ranks, ranks > 1));
+    draft.apply("model.seq=4096");
+    const workloads::Job job = scenarios::load_scenario(scenarios::parse_yaml(draft.yaml(), "imported.yaml")).job;
+    const workloads::StepReport report = workloads::simulate_step(job);
+    CHECK(tests::contradiction(report) == "");
+    // Of a rank's weights all but norms and routers are cut: those of experts by expert parallelism.
+    const workloads::Model& model = job.model;
+    const double h = 4096, thin = 256 + 32, experts = 16 * 16 * 3 * h * 14336, routers = 16 * 16 * h;
+    const double norms = (2 * 32 + 1) * h + 28 * thin, all = workloads::parameter_count(model) + h;
+    const double cut = all - experts - routers - norms;
+    const double held = cut / ranks + experts / 8 + routers + norms;
+    CHECK(report.memory.stages[0].parameters == Approx(2 * held).epsilon(1e-3));
   }
 }
 

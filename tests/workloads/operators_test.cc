@@ -23,13 +23,14 @@ Job operators_job(const std::string& model, const std::string& layout, const std
 name: operators
 cluster: {{device: h100-sxm-80gb, gpus: 16, fabric: ndr-rail}}
 model: {{hidden: 2048, heads: 16, kv_heads: 8, vocab: 2560, seq: 2048, gated_mlp: true, tied_embeddings: false,
-        positions: rotary, norm: rms_norm, biases: none, {}}}
+        positions: rotary, norm: rms_norm, {}{}}}
 parallelism: {{{}{}}}
 batch: {{global: 32, micro: 1}}
 precision: bf16
 software: megatron-core-0.16
 )",
-                  model, layout.find("sharding") == std::string::npos ? "sharding: optimizer, " : "", layout);
+                  model.find("biases:") == std::string::npos ? "biases: none, " : "", model,
+                  layout.find("sharding") == std::string::npos ? "sharding: optimizer, " : "", layout);
   sim::Settings document = scenarios::parse_yaml(text, "operators.yaml");
   for (const std::string& set : sets) scenarios::apply_set(document, set);
   return scenarios::load_scenario(document).job;
@@ -65,6 +66,18 @@ const std::string kOdd =
     "{op: elementwise, reads: 2048, writes: 2048, keeps: 2048, weights: 6144}, "
     "{op: product, in: 2048, out: 2048, cut: in}, {op: residual}, "
     "{op: norm}, {op: product, in: 2048, out: 2048}, {op: residual}]}}";
+
+/// Of Mamba-1: inside of what ranks share out a thin product by inputs, whose sums every rank reads whole, and one by
+/// outputs of these; weights of a convolution and of decays that are shared out too. Behind the channel a gate.
+const std::string kSummed =
+    "blocks: {pattern: U attention+mlp+G, repeat: 4}, ffn_hidden: 4096, mixers: {U: {kind: operators, run: ["
+    "{op: norm}, {op: product, in: 2048, out: 8192, cut: out}, "
+    "{op: elementwise, reads: 4096, writes: 4096, keeps: 4096, weights: 20480, cut: out}, "
+    "{op: product, in: 4096, out: 160, cut: sum}, {op: product, in: 128, out: 4096, cut: out, weights: 4096}, "
+    "{op: matmul, flops: 589824, reads: 12320, writes: 4096, keeps: 8192}, "
+    "{op: product, in: 4096, out: 2048, cut: in}, {op: residual}]}, "
+    "G: {kind: operators, run: [{op: norm}, {op: product, in: 2048, out: 256, cut: out}, "
+    "{op: product, in: 256, out: 2048, cut: in}, {op: residual}]}}";
 
 const std::string kOperatorLayouts[]{
     "tensor: 1, pipeline: 1",
@@ -103,6 +116,39 @@ TEST_CASE("operators of every kind are folded, and counted twice") {
   }
 }
 
+TEST_CASE("a product whose sums every rank reads is summed in both passes") {
+  const double h = 2048, d = 4096, tokens = 2048, microbatches = 8, bytes = 2;
+  const Job job = operators_job(kSummed, "tensor: 4, pipeline: 1, sequence_parallel: true");
+  const double mixer = h * 2 * d + 20480 + d * 160 + 128 * d + d + d * h + h;
+  const double attention = 2 * h * h + 2 * h * 1024 + h, mlp = 3 * h * 4096 + h, gate = 2 * h * 256 + h;
+  CHECK(parameter_count(job.model) == Approx(2 * 2560 * h + 4 * (mixer + attention + mlp + gate)).epsilon(1e-12));
+  double forward = 0, backward = 0;
+  for (const TrafficRow& row : simulate_step(job).traffic) {
+    if (row.what == "operator sums, forward") forward += row.calls * row.bytes_per_call;
+    if (row.what == "operator sum gradients, backward") backward += row.calls * row.bytes_per_call;
+  }
+  const double expected = 4 * microbatches * tokens * 160 * bytes;
+  CHECK(forward == Approx(expected));
+  CHECK(backward == Approx(expected));
+  for (const std::string& layout : kOperatorLayouts) {
+    for (const char* more : {"recompute=none", "recompute=full", "precision=fp8"}) {
+      INFO(layout << ", " << more);
+      const Job each = operators_job(kSummed, layout, {more});
+      const StepReport folded = simulate_step(each);
+      CHECK(tests::contradiction(folded) == "");
+      Question full;
+      full.ranks = Question::Ranks::every;
+      CHECK(tests::comparable(simulate_step(each, full)) == tests::comparable(folded));
+    }
+  }
+  // Twice the ranks hold half of the weights each, but for norms.
+  const auto held = [](const char* layout) {
+    return simulate_step(operators_job(kSummed, layout)).memory.stages[0].parameters;
+  };
+  CHECK(held("tensor: 8, pipeline: 1, sequence_parallel: true") <
+        0.51 * held("tensor: 4, pipeline: 1, sequence_parallel: true"));
+}
+
 TEST_CASE("operators weigh and compute what they say") {
   const Model model = operators_job(kOdd, "tensor: 1").model;
   const double h = 2048, s = 2048, vocab = 2560;
@@ -113,6 +159,36 @@ TEST_CASE("operators weigh and compute what they say") {
   const double met = 2 * (2 * (attention - h) + 3 * (mlp - h) + 3 * products) + vocab * h;
   const double scores = 2 * (2 + 3) * 4 * 16 * 128 * s * s, others = 2 * 3 * 1e6 * s;
   CHECK(model_flops(model, 1) == Approx(3 * (2 * met * s + scores + others)).epsilon(1e-12));
+}
+
+TEST_CASE("a model of low rank has two narrow layers in place of each wide one") {
+  const std::string plain = "layers: 8, ffn_hidden: 8192", low = plain + ", low_rank: 256";
+  const double h = 2048, f = 8192, kv = 1024, r = 256, s = 2048, vocab = 2560;
+  const double pairs = r * (h + (h + 2 * kv)) + r * (h + h) + r * (h + 2 * f) + r * (f + h);
+  const Model model = operators_job(low, "tensor: 1").model;
+  CHECK(parameter_count(model) == Approx(2 * vocab * h + 8 * (pairs + 2 * h)).epsilon(1e-12));
+  CHECK(model_flops(model, 1) == Approx(3 * (8 * (2 * pairs * s + 4 * h * s * s) + 2 * h * vocab * s)).epsilon(1e-12));
+  for (const std::string& layout : kOperatorLayouts) {
+    INFO(layout);
+    const StepReport narrow = simulate_step(operators_job(low, layout)),
+                     wide = simulate_step(operators_job(plain, layout));
+    CHECK(tests::contradiction(narrow) == "");
+    CHECK(narrow.memory.peak_bytes < wide.memory.peak_bytes);
+  }
+  // Of full rank the two products do about twice the work of one.
+  CHECK(simulate_step(operators_job(plain + ", low_rank: 2048", "tensor: 1")).iteration >
+        simulate_step(operators_job(plain, "tensor: 1")).iteration);
+  const auto refused = [](const std::string& text) {
+    try {
+      operators_job(text, "tensor: 1");
+    } catch (const sim::UserError& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  CHECK(refused(low + ", post_norm: true").find("parts of its own") != std::string::npos);
+  CHECK(refused(low + ", biases: all").find("expected biases: none or qkv") != std::string::npos);
+  CHECK(refused(kPlain + ", low_rank: 256").find("parts of its own") != std::string::npos);
 }
 
 TEST_CASE("operators that do not fit each other are refused in one line") {
@@ -144,5 +220,10 @@ TEST_CASE("operators that do not fit each other are refused in one line") {
           "elements of an operator's cut", "tensor: 2, sequence_parallel: true");
   refused(up + down + sum, "parallelism.context", "tensor: 1, context: 2");
   refused(up + down + sum, "adapters beside a mixer", "tensor: 1", {"finetune={kind: lora, rank: 16}"});
-  refused(up + down + sum, "post_norm", "tensor: 1", {"model.post_norm=true"});
+  refused(up + down + sum, "parallel_block", "tensor: 1", {"model.parallel_block=true"});
+  const std::string thin = ", {op: product, in: 8192, out: 64, cut: sum}";
+  CHECK(operators_refusal(up + thin + ", {op: product, in: 64, out: 8192, cut: out}" + down + sum) == "");
+  refused(thin.substr(2) + sum, "cut: sum, expected it behind");
+  refused(up + thin + sum, "behind a product with cut: out");
+  refused("{op: elementwise, reads: 4, cut: in}" + sum, "expected");
 }

@@ -130,6 +130,14 @@ TEST_CASE("sparse attention is folded, counted twice, and holds what its formula
       {kFew, "{pattern: A+E, repeat: 8}", "tensor: 1, pipeline: 2, expert: 16"},
       {kMany, "{pattern: A+E, repeat: 8}", "tensor: 1, sharding: parameters, expert: 4"},
       {kWindow, "{pattern: A+E, repeat: 8}", "tensor: 1, pipeline: 4, expert: 8"},
+      {kChosen, "{pattern: A+E, repeat: 8}", "tensor: 1, context: 4, context_method: all_gather, expert: 8"},
+      {kShared, "{pattern: A+E S+E, repeat: 4}",
+       "tensor: 2, context: 2, context_method: all_gather, pipeline: 2, sequence_parallel: true, expert: 2"},
+      {kBlocks, "{pattern: A+E, repeat: 8}",
+       "tensor: 2, context: 4, context_method: all_gather, sequence_parallel: true, expert: 4"},
+      {kFew, "{pattern: A+E, repeat: 8}", "tensor: 1, context: 2, context_method: all_gather, expert: 4"},
+      {kMany, "{pattern: A+E, repeat: 8}", "tensor: 1, context: 4, context_method: all_gather, expert: 4"},
+      {kWindow, "{pattern: A+E, repeat: 8}", "tensor: 1, context: 2, context_method: all_gather, expert: 8"},
   };
   for (const auto& [mixers, blocks, layout] : all) {
     for (const char* more :
@@ -181,13 +189,53 @@ TEST_CASE("a long sequence costs chosen keys less than all of them") {
   CHECK(seconds(kMany, "65536") / seconds(kMany, "32768") < seconds(all, "65536") / seconds(all, "32768"));
 }
 
+TEST_CASE("context ranks gather the keys that queries choose from, and scatter their gradients") {
+  const std::string context = "tensor: 1, context: 4, context_method: all_gather, expert: 8";
+  const double tokens = 4096, ranks = 4, layers = 8, microbatches = 8, bytes = 2, data = 8;
+  // Each rank reads what the other three hold: keys of latent attention and those of the indexer, once in the forward
+  // pass; gradients go the other way.
+  const auto gathered = [&](const std::string& mixers, const char* what) {
+    double sum = 0;
+    for (const TrafficRow& row : simulate_step(sparse_job("{pattern: A+E, repeat: 8}", mixers, context)).traffic)
+      if (row.dimension == "context" && row.what == what) sum += row.simulated_bytes;
+    return sum;
+  };
+  const auto expected = [&](double elements) {
+    return elements * bytes * (ranks - 1) / ranks * layers * microbatches * ranks * data;
+  };
+  for (const char* way : {"forward", "backward"}) {
+    INFO(way);
+    const std::string keys = way == std::string("forward") ? "chosen keys, forward" : "chosen key gradients, backward";
+    const std::string index = way == std::string("forward") ? "index keys, forward" : "index key gradients, backward";
+    CHECK(gathered(kChosen, keys.c_str()) == Approx(expected(tokens * (128 + 32))));
+    CHECK(gathered(kChosen, index.c_str()) == Approx(expected(tokens * 64)));
+    CHECK(gathered(kBlocks, keys.c_str()) == Approx(expected(tokens * 2 * 4 * 128)));
+    CHECK(gathered(kFew, keys.c_str()) == Approx(expected(tokens / 4 * 128)));
+    CHECK(gathered(kMany, keys.c_str()) == Approx(expected(tokens / 128 * 128)));
+  }
+  // What a rank computes is its share, but for what is ahead of the last rank's queries where keys are compressed.
+  const auto seconds = [](const std::string& mixers, const std::string& layout) {
+    return sim::to_seconds(
+        simulate_step(sparse_job("{pattern: A+E, repeat: 8}", mixers, layout, {"model.seq=65536", "batch.global=32"}))
+            .iteration);
+  };
+  const std::string whole = "tensor: 1, expert: 8";
+  for (const std::string& mixers : {kChosen, kBlocks, kFew, kMany}) {
+    INFO(mixers);
+    // Four ranks to a sequence have a fourth of its tokens and four times the sequences: about the same step.
+    CHECK(seconds(mixers, context) > 0.9 * seconds(mixers, whole));
+    CHECK(seconds(mixers, context) < 2 * seconds(mixers, whole));
+  }
+}
+
 TEST_CASE("sparse attention that cannot be is refused in a line") {
   const std::string whole = "tensor: 2, sequence_parallel: true, expert: 8";
   CHECK(sparse_refusal(kFew, whole).find("no framework cuts it") != std::string::npos);
   CHECK(
       sparse_refusal(kChosen, "tensor: 2, sequence_parallel: false, expert: 8").find("parallelism.sequence_parallel") !=
       std::string::npos);
-  CHECK(sparse_refusal(kChosen, "tensor: 1, context: 2, expert: 8").find("some of the keys") != std::string::npos);
+  CHECK(sparse_refusal(kChosen, "tensor: 1, context: 2, context_method: ring, expert: 8").find("some of the keys") !=
+        std::string::npos);
   CHECK(sparse_refusal("A: {kind: dsa, " + kLatentWidths + "}").find("index_top_k") != std::string::npos);
   CHECK(sparse_refusal("A: {kind: csa, heads: 8, head_dim: 128, q_lora: 256, index_top_k: 8, out_lora: 1}")
             .find("out_groups") != std::string::npos);

@@ -17,8 +17,10 @@
 #include "tools/command_options.h"
 #include "tools/commands/commands.h"
 #include "tools/import/serving_flags.h"
+#include "tools/import/trace_graph.h"
 #include "tools/import/wires.h"
 #include "tools/parallel.h"
+#include "tools/replay/chakra.h"
 #include "tools/report/output.h"
 
 namespace orrery::tools {
@@ -150,9 +152,22 @@ Draft import_script(const ImportOptions& options) {
   }
 }
 
+/// Operators of a trace with the tensors that they read and make.
+Draft import_chakra(const ImportOptions& options) {
+  std::vector<TracedOperation> operations;
+  for (ChakraOperation& one : read_chakra_operations(options.file))
+    operations.push_back({one.id,
+                          one.inside,
+                          std::move(one.name),
+                          {std::move(one.in.values), std::move(one.in.shapes), std::move(one.in.types)},
+                          {std::move(one.out.values), std::move(one.out.shapes), std::move(one.out.types)}});
+  return import_graph(options.file, graph_of_trace(options.file, std::move(operations)), options.cuts);
+}
+
 Draft draft_of_kind(const std::string& kind, const ImportOptions& options, const std::vector<std::string>& overrides) {
   const std::string& file = options.file;
   if (kind == "hf") return import_hf(file);
+  if (kind == "graph" && (file.ends_with(".et") || file.ends_with(".et.gz"))) return import_chakra(options);
   if (kind == "graph") return import_graph(file, options.cuts);
   if (kind == "nemo" && file.ends_with(".py")) return import_nemo_recipe(file, options.recipe_gpus, options.recipe);
   if (kind == "nemo") {
@@ -235,9 +250,11 @@ CommandOptions declare_topology_import(CommandOptions app, const std::shared_ptr
 }
 
 CommandOptions declare_graph_import(CommandOptions app, const std::shared_ptr<ImportOptions>& options) {
-  CommandOptions graph = app.add_subcommand(
-      "graph", "the graph of a model's forward pass, as tools/print_graph writes what torch.export has");
-  graph.add_option("file", options->file, "the graph").required().type_name("GRAPH.json");
+  CommandOptions graph = app.add_subcommand("graph",
+                                            "the graph of a forward pass, of a model or of one layer: as "
+                                            "tools/print_graph writes what torch.export has, or an "
+                                            "execution trace of Chakra's");
+  graph.add_option("file", options->file, "the graph, or a trace (.json, .et)").required().type_name("GRAPH");
   graph
       .add_option("--cut", options->cuts,
                   "how tensor ranks cut the weights whose names end so: WEIGHT=out, in or none; their part of a block "

@@ -63,6 +63,7 @@ class StreamWalker {
   void begin() {
     const auto embeds = [](const ModelNode& node) { return node.is({"embedding"}) && node.parameters.size() == 1; };
     const auto first = std::find_if(graph_.nodes.begin(), graph_.nodes.end(), embeds);
+    if (first == graph_.nodes.end() && !graph_.nodes.empty() && graph_.nodes[0].is({"input"})) return begin_layer();
     if (first == graph_.nodes.end())
       throw sim::UserError({graph_.file, 1, 1}, "nodes",
                            "got no embedding of tokens (aten.embedding of a parameter), expected the graph of a whole "
@@ -71,15 +72,25 @@ class StreamWalker {
     if (first->out.shape.size() < 2 || table.shape.size() != 2 || table.last() != first->out.last())
       graph_.fail(*first, "got an embedding of another shape, expected [batch, sequence, hidden]");
     stream_ = static_cast<std::int32_t>(first - graph_.nodes.begin());
-    model_.hidden = table.last();
     model_.vocab = table.shape[0];
-    const std::vector<std::int64_t>& shape = first->out.shape;
+    table_ = graph_.tensor_of(first->parameters[0]);
+    take_stream(*first);
+  }
+
+  /// What one layer reads.
+  void begin_layer() {
+    model_.layer_alone = true;
+    take_stream(graph_.nodes[0]);
+  }
+
+  void take_stream(const ModelNode& first) {
+    const std::vector<std::int64_t>& shape = first.out.shape;
+    if (first.out.elements() < 1 || shape.size() < 2) graph_.fail(first, "got an embedding of no tokens");
+    model_.hidden = first.out.last();
     model_.seq = shape[shape.size() - 2];
-    model_.tokens = first->out.elements() / static_cast<double>(model_.hidden);
+    model_.tokens = first.out.elements() / static_cast<double>(model_.hidden);
     model_.batch =
         std::max<std::int64_t>(1, static_cast<std::int64_t>(model_.tokens) / std::max<std::int64_t>(1, model_.seq));
-    if (model_.tokens < 1) graph_.fail(*first, "got an embedding of no tokens");
-    table_ = graph_.tensor_of(first->parameters[0]);
   }
 
   bool adds_to_stream(const ModelNode& node) const {
@@ -136,7 +147,8 @@ class StreamWalker {
         if (!known.contains(graph_.tensor_of(weight))) model_.left.push_back(weight);
       }
     }
-    if (!head_) model_.left.emplace_back("a head over the vocabulary, which the graph has not; counted");
+    if (!head_ && !model_.layer_alone)
+      model_.left.emplace_back("a head over the vocabulary, which the graph has not; counted");
     std::vector<std::int32_t> all(graph_.nodes.size());
     for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::int32_t>(i);
     for (const GraphProduct& product : products_of(graph_, all)) {

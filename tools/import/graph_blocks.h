@@ -54,7 +54,8 @@ struct PartForm {
 /// The model's ends and its parts in order.
 struct GraphModel {
   std::int64_t hidden = 0, vocab = 0, seq = 0, batch = 1;
-  bool positions = false;  // a table of learned ones
+  bool layer_alone = false;  // without an embedding and a head
+  bool positions = false;    // a table of learned ones
   bool tied = false;
   double tokens = 1;
   std::vector<GraphPart> parts;

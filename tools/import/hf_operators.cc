@@ -4,8 +4,7 @@
 // selective_scan_interface.py, which keeps what its products made and computes the states again). Its scan's FLOPs are
 // nine a channel, state and token (state-spaces/mamba, issue 110).
 //
-// Left out: what the scan's exponentials take beyond bytes and products; tensor ranks of Mamba-1, whose steps, B and C
-// come from a sum over channels (refused).
+// Left out: what the scan's exponentials take beyond bytes and products.
 #include "tools/import/hf_operators.h"
 
 #include <algorithm>
@@ -34,8 +33,9 @@ void put_short_convolution(Config& config, Draft& draft) {
                    biases(3 * h)),
        fmt::format("{{op: elementwise, name: gate ahead, reads: {0}, writes: {1}, backward: {2}, keeps: {0}}}", 2 * h,
                    h, 5 * h),
-       fmt::format("{{op: elementwise, name: convolution, reads: {0}, writes: {0}, keeps: {0}, weights: {1}}}", h,
-                   h * taps + biases(h)),
+       fmt::format(
+           "{{op: elementwise, name: convolution, reads: {0}, writes: {0}, keeps: {0}, weights: {1}, cut: out}}", h,
+           h * taps + biases(h)),
        fmt::format("{{op: elementwise, name: gate behind, reads: {0}, writes: {1}, backward: {2}, keeps: {0}}}", 2 * h,
                    h, 5 * h),
        fmt::format("{{op: product, name: out_proj, in: {0}, out: {0}, cut: in, weights: {1}}}", h, biases(h)),
@@ -86,41 +86,58 @@ void lfm2(Config& config, Draft& draft, bool mixture) {
 void lfm2_dense(Config& config, Draft& draft) { lfm2(config, draft, false); }
 void lfm2_moe(Config& config, Draft& draft) { lfm2(config, draft, true); }
 
-// ---- Jamba ----
+// ---- Mamba-1 ----
 
-/// Products run whole: a product's sum over channels makes steps, B and C.
-void put_mamba1(Config& config, Draft& draft) {
-  const std::int64_t h = config.count(config.need({"hidden_size"})), d = number_of(config, "mamba_expand", 2) * h,
-                     n = number_of(config, "mamba_d_state", 16), taps = number_of(config, "mamba_d_conv", 4);
-  const Settings* rank = config.find("mamba_dt_rank");
+/// Elements of a token: hidden, of the mixer's channels, of a channel's state, of the steps ahead of their product;
+/// taps.
+struct Mamba1 {
+  std::int64_t hidden, channels, state, rank, taps;
+  bool conv_bias, biased;
+  enum class Norms : std::uint8_t { none, plain, weighted } norms;  // of step, B and C
+};
+
+std::int64_t rank_of_steps(Config& config, const char* key, std::int64_t hidden) {
+  const Settings* rank = config.find(key);
   const bool given = rank != nullptr && !rank->is_null() && rank->text() != "auto";
-  const std::int64_t r = given ? rank->as_int(1, 1'000'000) : (h + 15) / 16;
-  const std::int64_t conv_bias = config.flag("mamba_conv_bias", true) ? d : 0;
-  const bool biased = config.flag("mamba_proj_bias", false);
-  const std::int64_t thin = r + 2 * n;
-  put_operators(
-      draft, "M",
-      {"{op: norm}",
-       fmt::format("{{op: product, name: in_proj, in: {}, out: {}, weights: {}}}", h, 2 * d, biased ? 2 * d : 0),
-       fmt::format("{{op: elementwise, name: convolution, reads: {0}, writes: {0}, keeps: {0}, weights: {1}}}", d,
-                   d * taps + conv_bias),
-       fmt::format("{{op: product, name: x_proj, in: {}, out: {}}}", d, thin),
-       fmt::format(
-           "{{op: elementwise, name: norms of step and B and C, reads: {0}, writes: {0}, keeps: {0}, weights: {0}}}",
-           thin),
-       fmt::format("{{op: product, name: dt_proj, in: {}, out: {}, weights: {}}}", r, d, d),
-       // Input, step, gate, B and C; A in fp32, D and the states are of channels, not of tokens.
-       fmt::format("{{op: matmul, name: selective_scan, flops: {}, reads: {}, writes: {}, keeps: {}}}", 9 * d * n,
-                   3 * d + 2 * n, d, 2 * d),
-       fmt::format("{{op: elementwise, name: decays, reads: 1, writes: 1, weights: {}}}", d * n + d),
-       fmt::format("{{op: product, name: out_proj, in: {}, out: {}, weights: {}}}", d, h, biased ? h : 0),
-       "{op: residual}"});
+  return given ? rank->as_int(1, 1'000'000) : (hidden + 15) / 16;
+}
+
+/// Channels are shared out over tensor ranks; a product's sum over all of them makes steps, B and C, which every rank
+/// goes on from for its own (vllm-project/vllm, model_executor/layers/mamba/mamba_mixer.py: in_proj by columns, x_proj
+/// by rows, dt_proj by columns, out_proj by rows).
+void put_mamba1(Draft& draft, const Mamba1& m) {
+  const std::int64_t h = m.hidden, d = m.channels, n = m.state, thin = m.rank + 2 * n;
+  std::vector<std::string> lines{
+      "{op: norm}",
+      fmt::format("{{op: product, name: in_proj, in: {}, out: {}, cut: out, weights: {}}}", h, 2 * d,
+                  m.biased ? 2 * d : 0),
+      fmt::format("{{op: elementwise, name: convolution, reads: {0}, writes: {0}, keeps: {0}, weights: {1}, cut: out}}",
+                  d, d * m.taps + (m.conv_bias ? d : 0)),
+      fmt::format("{{op: product, name: x_proj, in: {}, out: {}, cut: sum}}", d, thin)};
+  if (m.norms != Mamba1::Norms::none)
+    lines.push_back(fmt::format(
+        "{{op: elementwise, name: norms of step and B and C, reads: {0}, writes: {0}, keeps: {0}, weights: {1}}}", thin,
+        m.norms == Mamba1::Norms::weighted ? thin : 0));
+  lines.push_back(fmt::format("{{op: product, name: dt_proj, in: {}, out: {}, cut: out, weights: {}}}", m.rank, d, d));
+  // Input, step, gate, B and C; A in fp32, D and the states are of channels, not of tokens.
+  lines.push_back(fmt::format("{{op: matmul, name: selective_scan, flops: {}, reads: {}, writes: {}, keeps: {}}}",
+                              9 * d * n, 3 * d + 2 * n, d, 2 * d));
+  lines.push_back(
+      fmt::format("{{op: elementwise, name: decays, reads: 1, writes: 1, weights: {}, cut: out}}", d * n + d));
+  lines.push_back(
+      fmt::format("{{op: product, name: out_proj, in: {}, out: {}, cut: in, weights: {}}}", d, h, m.biased ? h : 0));
+  lines.emplace_back("{op: residual}");
+  put_operators(draft, "M", lines);
 }
 
 void jamba(Config& config, Draft& draft) {
   config.assume("max_position_embeddings", 262144);
   take_model(config, draft, "none");
-  put_mamba1(config, draft);
+  const std::int64_t h = config.count(config.need({"hidden_size"}));
+  put_mamba1(draft,
+             {h, number_of(config, "mamba_expand", 2) * h, number_of(config, "mamba_d_state", 16),
+              rank_of_steps(config, "mamba_dt_rank", h), number_of(config, "mamba_d_conv", 4),
+              config.flag("mamba_conv_bias", true), config.flag("mamba_proj_bias", false), Mamba1::Norms::weighted});
   put_attention(config, draft);
   const std::int64_t layers = config.count(config.need({"num_hidden_layers"})),
                      experts = number_of(config, "num_experts", 16);
@@ -138,14 +155,38 @@ void jamba(Config& config, Draft& draft) {
   if (mixture) put_experts(config, draft, {"num_experts"}, "intermediate_size");
   if (dense) put_dense(config, draft);
   put_blocks(draft, words);
-  draft.ignored("mamba", "Mamba-1 runs by its operators, whole on every tensor rank: parallelism.tensor: 1");
 }
+
+/// Blocks of Mamba-1 alone (models/mamba, models/falcon_mamba). No file says how long sequences are.
+void mamba1(Config& config, Draft& draft, Mamba1::Norms norms, std::int64_t seq) {
+  const std::int64_t h = config.count(config.need({"hidden_size"}));
+  const std::int64_t d = number_of(config, "intermediate_size", number_of(config, "expand", 2) * h);
+  config.find("expand");
+  draft.set("model.hidden", h);
+  draft.set("model.vocab", config.count(config.need({"vocab_size"})));
+  draft.set("model.seq", seq);
+  draft.assumed("model.seq", "what it was trained on at first; set the length that is trained on");
+  set_shape(draft, false, false, "none", "rms_norm");
+  draft.set("model.biases", std::string("none"));
+  draft.set("model.tied_embeddings", config.flag("tie_word_embeddings", true));
+  put_mamba1(draft, {h, d, number_of(config, "state_size", 16), rank_of_steps(config, "time_step_rank", h),
+                     number_of(config, "conv_kernel", 4), config.flag("use_conv_bias", true),
+                     config.flag("use_bias", false), norms});
+  for (const char* key : {"time_step_scale", "time_step_init_scheme", "mixer_rms_eps", "use_mambapy", "d_inner",
+                          "d_model", "n_layer", "ssm_cfg", "use_falcon_mambapy", "use_associative_scan"})
+    config.find(key);
+  put_blocks(draft, std::vector<std::string>(
+                        static_cast<std::size_t>(config.count(config.need({"num_hidden_layers", "n_layer"}))), "M"));
+}
+/// arXiv 2312.00752, appendix E.2.1; arXiv 2410.05355, section 3.1.
+void mamba(Config& config, Draft& draft) { mamba1(config, draft, Mamba1::Norms::none, 2048); }
+void falcon_mamba(Config& config, Draft& draft) { mamba1(config, draft, Mamba1::Norms::plain, 2048); }
 
 }  // namespace
 
 const std::vector<std::pair<const char*, void (*)(Config&, Draft&)>>& hf_of_operators() {
   static const std::vector<std::pair<const char*, void (*)(Config&, Draft&)>> kFamilies{
-      {"lfm2", lfm2_dense}, {"lfm2_moe", lfm2_moe}, {"jamba", jamba}};
+      {"lfm2", lfm2_dense}, {"lfm2_moe", lfm2_moe}, {"jamba", jamba}, {"mamba", mamba}, {"falcon_mamba", falcon_mamba}};
   return kFamilies;
 }
 

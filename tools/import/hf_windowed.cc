@@ -1,13 +1,14 @@
 // See hf_windowed.h. Names of keys are those of the models' own files: XiaomiMiMo/MiMo-V2-Flash, stepfun-ai/Step-3.5
 // and 3.7-Flash, google/gemma-4 (transformers, models/gemma4), nvidia/Llama-3_3-Nemotron-Super-49B
 // (configuration_decilm.py: layers found by a search, arXiv 2411.19146). Left out: gates of one number a head, sinks (a
-// number a head), inputs of every layer of their own (Gemma 4 E2B and E4B).
+// number a head).
 #include "tools/import/hf_windowed.h"
 
 #include <algorithm>
 #include <map>
 
 #include "tools/import/hf_blocks.h"
+#include "tools/import/hf_layer_inputs.h"
 
 namespace orrery::tools {
 
@@ -150,6 +151,24 @@ void step3(Config& config, Draft& draft) {
 
 // ---- Gemma 4 ----
 
+/// Layers of windows, and those that see all, that make no keys.
+void put_sharers(Config& config, Draft& draft, const std::vector<std::string>& words, bool key_is_value) {
+  const std::int64_t heads = config.count(config.need({"num_attention_heads"})),
+                     keys = number_of(config, "num_key_value_heads", heads),
+                     dim = config.count(config.need({"head_dim"}));
+  const auto starts = [&](const char* with) {
+    return std::any_of(words.begin(), words.end(), [&](const std::string& word) { return word.starts_with(with); });
+  };
+  const auto put_one = [&](const char* at, const Heads& of) {
+    put_heads(draft, at, of);
+    for (const char* key : {"qk_norm", "shares_keys"}) draft.set(fmt::format("model.{}.{}", at, key), true);
+  };
+  const std::int64_t own = key_is_value ? number_of(config, "num_global_key_value_heads", keys) : keys;
+  if (starts("AS")) put_one("mixers.AS", {"attention", heads, own, number_of(config, "global_head_dim", dim)});
+  if (starts("WS"))
+    put_one("mixers.WS", {"sliding", heads, keys, dim, 0, config.count(config.need({"sliding_window"}))});
+}
+
 /// Layers that see all have wider heads, whose values are what the product of their keys makes; experts stand beside
 /// the MLP of their layer, as a shared one does.
 void gemma4(Config& config, Draft& draft) {
@@ -159,16 +178,21 @@ void gemma4(Config& config, Draft& draft) {
   draft.set("model.tied_embeddings", config.flag("tie_word_embeddings", true));
   draft.set("model.activation", std::string("gelu"));
   draft.set("model.post_norm", true);
-  if (const std::int64_t own = number_of(config, "hidden_size_per_layer_input", 0); own > 0)
-    config.find("hidden_size_per_layer_input")
-        ->fail(fmt::format("got {}, inputs of every layer of its own, expected 0: not modelled", own));
-  if (const std::int64_t shared = number_of(config, "num_kv_shared_layers", 0); shared > 0)
-    config.find("num_kv_shared_layers")
-        ->fail(fmt::format("got {}, layers that read the keys of others, expected 0: not modelled", shared));
-  const bool mixture = config.flag("enable_moe_block", false);
+  const bool mixture = config.flag("enable_moe_block", false), wide = config.flag("use_double_wide_mlp", false);
+  const std::int64_t inputs = number_of(config, "hidden_size_per_layer_input", 0);
+  if (inputs > 0) put_layer_inputs(config, draft, inputs);
+  config.find("vocab_size_per_layer_input");
+  // The last layers read keys of the last ahead of them of their kind.
+  const std::int64_t first_shared = hidden_layers(config) - number_of(config, "num_kv_shared_layers", 0);
   std::vector<std::string> words;
-  for (std::int64_t i = 0; i < hidden_layers(config); ++i)
-    words.push_back(fmt::format("{}+{}", in_window(config, i) ? "W" : "A", mixture ? "E" : "F"));
+  for (std::int64_t i = 0; i < hidden_layers(config); ++i) {
+    const bool shares = i >= first_shared;
+    words.push_back(fmt::format("{}{}+{}{}", in_window(config, i) ? "W" : "A", shares ? "S" : "",
+                                mixture          ? "E"
+                                : shares && wide ? "D"
+                                                 : "F",
+                                inputs > 0 ? "+P" : ""));
+  }
   const std::int64_t heads = config.count(config.need({"num_attention_heads"})),
                      keys = number_of(config, "num_key_value_heads", heads),
                      dim = config.count(config.need({"head_dim"}));
@@ -183,8 +207,13 @@ void gemma4(Config& config, Draft& draft) {
     put_heads(draft, "mixers.W", {"sliding", heads, keys, dim, 0, config.count(config.need({"sliding_window"}))});
     draft.set("model.mixers.W.qk_norm", true);
   }
+  if (has_word(words, 'S')) put_sharers(config, draft, words, same);
   if (!mixture) {
     put_dense(config, draft);
+    if (has_word(words, 'D')) {
+      put_kind(draft, "channels.D", "mlp");
+      put(draft, "channels.D", "ffn_hidden", 2 * config.count(config.need({"intermediate_size"})));
+    }
     return put_blocks(draft, words);
   }
   put_kind(draft, "channels.E", "moe");

@@ -97,6 +97,9 @@ Draft import_hf(const std::string& file);
 Draft import_nemo(const std::string& file);
 /// The graph of a forward pass (model_graph.h). `cuts`: how tensor ranks cut weights, "mlp.up_proj.weight=out".
 Draft import_graph(const std::string& file, const std::vector<std::string>& cuts);
+struct ModelGraph;
+/// Of a graph that was read from the file in another way.
+Draft import_graph(const std::string& file, ModelGraph graph, const std::vector<std::string>& cuts);
 /// `sets`: what the user lays over it, which stands for values that the script does not say.
 Draft import_megatron(const LaunchScript& script, const std::vector<std::string>& sets = {});
 /// `gpus`: of the job, which these files do not say. `sets`: what the user lays over it; one has to name the model.

@@ -12,6 +12,7 @@
 #include "scenarios/library.h"
 #include "scenarios/scenario.h"
 #include "tools/import/graph_blocks.h"
+#include "tools/import/graph_forms.h"
 #include "tools/import/hf_blocks.h"
 #include "tools/import/import.h"
 #include "workloads/model/token_flops.h"
@@ -22,6 +23,8 @@ using sim::Settings;
 using sim::UserError;
 
 namespace {
+
+constexpr std::int64_t kStandInWords = 1024;
 
 /// A block: the forms of its parts in order.
 struct BlockForm {
@@ -51,8 +54,8 @@ class Names {
 
 class GraphImport {
  public:
-  GraphImport(const std::string& file, const std::vector<CutRule>& rules)
-      : graph_(read_model_graph(file)),
+  GraphImport(const std::string& file, ModelGraph graph, const std::vector<CutRule>& rules)
+      : graph_(formed(std::move(graph))),
         model_(blocks_of_graph(graph_)),
         rules_(rules),
         draft_(fmt::format("{} (graph of a forward pass)", std::filesystem::path(file).filename().string()),
@@ -65,9 +68,14 @@ class GraphImport {
     draft_.set("model.kind", std::string("gpt"));
     draft_.set("model.label", label);
     set("hidden", model_.hidden);
-    set("vocab", model_.vocab);
+    set("vocab", model_.layer_alone ? kStandInWords : model_.vocab);
     set("seq", model_.seq);
-    draft_.set("model.tied_embeddings", model_.tied);
+    draft_.set("model.tied_embeddings", model_.tied || model_.layer_alone);
+    if (model_.layer_alone)
+      draft_.first(
+          fmt::format("model.vocab: one layer has none, {} stands in; --set model.vocab=... and model.layers=... "
+                      "(or model.blocks.repeat=...) make a model of it",
+                      kStandInWords));
     take_features();
     const bool plain = std::all_of(blocks_.begin(), blocks_.end(), [&](const BlockForm& block) {
       return block.plain() && block.parts == blocks_[0].parts;
@@ -94,16 +102,35 @@ class GraphImport {
   }
 
  private:
+  static ModelGraph formed(ModelGraph graph) {
+    begin_at_layer_input(graph);
+    fold_written_attention(graph);
+    return graph;
+  }
   void set(const char* key, std::int64_t value) { draft_.set(fmt::format("model.{}", key), value); }
 
-  /// Parts whose weights have one number in their names, and parts without weights behind them.
+  /// Parts whose weights have one number in their names, and parts without weights behind them. Without names a block
+  /// ends with its MLP or experts, and nothing but these follows another part.
   void read_blocks() {
+    if (graph_.unnamed) return read_unnamed_blocks();
     std::string layer;
     for (const GraphPart& part : model_.parts) {
       const bool begins = blocks_.empty() || (!part.layer.empty() && part.layer != layer);
       if (!part.layer.empty()) layer = part.layer;
       if (begins) blocks_.emplace_back();
       blocks_.back().parts.push_back(form_of_part(graph_, model_, part, rules_));
+    }
+  }
+
+  void read_unnamed_blocks() {
+    const auto is_channel = [](const PartForm& form) {
+      return form.kind == PartKind::mlp || form.kind == PartKind::experts;
+    };
+    for (const GraphPart& part : model_.parts) {
+      PartForm form = form_of_part(graph_, model_, part, rules_);
+      const bool follows = !blocks_.empty() && is_channel(form) && !is_channel(blocks_.back().parts.back());
+      if (!follows) blocks_.emplace_back();
+      blocks_.back().parts.push_back(std::move(form));
     }
   }
 
@@ -248,8 +275,9 @@ class GraphImport {
     const workloads::Model& model = scenario.job.model;
     const double norm =
         static_cast<double>(model.norm == workloads::Norm::layer_norm ? 2 : 1) * static_cast<double>(model.hidden);
-    const double parameters = workloads::parameter_count(model) + norm;
-    const double products = workloads::token_flops(model).linear * model_.tokens;
+    const double ends = model_.layer_alone ? static_cast<double>(kStandInWords * model.hidden) : 0;
+    const double parameters = workloads::parameter_count(model) + (model_.layer_alone ? -ends : norm);
+    const double products = (workloads::token_flops(model).linear - 2 * ends) * model_.tokens;
     const auto off = [](double held, double come_to) { return 100 * (come_to - held) / held; };
     double held = model_.products;
     for (const BlockForm& block : blocks_)
@@ -289,16 +317,20 @@ CutRule rule_of(const std::string& text) {
 }  // namespace
 
 /// Lists of operators come into the draft as values of --set do; what is wrong with them is the file's.
-Draft import_graph(const std::string& file, const std::vector<std::string>& cuts) {
+Draft import_graph(const std::string& file, ModelGraph graph, const std::vector<std::string>& cuts) {
   std::vector<CutRule> rules;
   for (const std::string& text : cuts) rules.push_back(rule_of(text));
   try {
-    return GraphImport(file, rules).draft();
+    return GraphImport(file, std::move(graph), rules).draft();
   } catch (const UserError& error) {
     const std::string said = error.what();
     if (!said.starts_with("--set: ")) throw;
     throw UserError(fmt::format("{}:1:1: {}", file, said.substr(7)));
   }
+}
+
+Draft import_graph(const std::string& file, const std::vector<std::string>& cuts) {
+  return import_graph(file, read_model_graph(file), cuts);
 }
 
 }  // namespace orrery::tools

@@ -14,7 +14,9 @@
 #include "tools/import/hf_config.h"
 #include "tools/import/hf_further.h"
 #include "tools/import/hf_hybrids.h"
+#include "tools/import/hf_layer_inputs.h"
 #include "tools/import/hf_reasons.h"
+#include "tools/import/hf_stacks.h"
 #include "tools/import/import.h"
 #include "tools/import/parse_json.h"
 
@@ -576,6 +578,8 @@ const std::vector<Family>& families() {
     std::vector<Family> all = kFamilies;
     for (const auto& [name, read] : hf_further()) all.push_back({name, read});
     for (const auto& [name, read] : hf_hybrids()) all.push_back({name, read});
+    for (const auto& [name, read] : hf_layer_inputs()) all.push_back({name, read});
+    for (const auto& [name, read] : hf_stacks()) all.push_back({name, read});
     return all;
   }();
   return kAll;

@@ -35,6 +35,7 @@ const std::vector<Mark>& marks() {
       {"topology", {"topology:", "switch:"}},
       {"topology", {"topology:", "block:"}},
       {"graph", {"\"parameters\"", "\"nodes\"", "\"target\""}},
+      {"graph", {"\"schema\"", "-chakra.", "\"nodes\""}},
       {"hf", {"\"model_type\"", "{"}},
       {"deepspeed", {"\"zero_optimization\""}},
       {"deepspeed", {"\"train_micro_batch_size_per_gpu\""}},

@@ -9,8 +9,9 @@
 #include <utility>
 
 #include "sim/printable.h"
-#include "tools/import/import.h"
+#include "sim/text_file.h"
 #include "tools/import/parse_json.h"
+#include "tools/import/trace_graph.h"
 
 namespace orrery::tools {
 
@@ -34,7 +35,7 @@ Place place_of_byte(const std::string& file, const std::string& text, std::size_
 
 class GraphReader {
  public:
-  explicit GraphReader(const std::string& file) : file_(file), text_(read_text(file)) {}
+  GraphReader(const std::string& file, const std::string& text) : file_(file), text_(text) {}
 
   ModelGraph read() {
     const json document = parsed();
@@ -122,8 +123,12 @@ class GraphReader {
     for (const json& input : inputs) {
       if (!input.is_string()) fail(node.name, "inputs: expected names of nodes and parameters");
       const std::string from = input.get<std::string>();
-      if (graph_.parameters.contains(from)) node.parameters.push_back(from);
-      if (const auto made = numbers_.find(from); made != numbers_.end()) node.nodes.push_back(made->second);
+      const auto made = numbers_.find(from);
+      if (graph_.parameters.contains(from))
+        node.parameters.push_back(from);
+      else if (made == numbers_.end())
+        node.outside.push_back(from);
+      if (made != numbers_.end()) node.nodes.push_back(made->second);
     }
     node.op = op_of(node.target);
     numbers_[node.name] = static_cast<std::int32_t>(graph_.nodes.size());
@@ -140,8 +145,7 @@ class GraphReader {
     return target.substr(library + 1, overload == std::string::npos ? overload : overload - library - 1);
   }
 
-  const std::string& file_;
-  std::string text_;
+  const std::string &file_, &text_;
   ModelGraph graph_;
   std::map<std::string, std::int32_t> numbers_;
 };
@@ -167,6 +171,9 @@ void ModelGraph::fail(const ModelNode& node, const std::string& message) const {
   throw UserError(Place{file, 0, 0}, sim::printable(node.name), message);
 }
 
-ModelGraph read_model_graph(const std::string& file) { return GraphReader(file).read(); }
+ModelGraph read_model_graph(const std::string& file) {
+  const std::string text = sim::read_text(file, "the graph of a model");
+  return is_execution_trace(text) ? read_execution_trace(file, text) : GraphReader(file, text).read();
+}
 
 }  // namespace orrery::tools

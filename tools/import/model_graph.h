@@ -29,6 +29,7 @@ struct ModelNode {
   std::string name, target;
   std::vector<std::int32_t> nodes;      // inputs that nodes make, by their numbers
   std::vector<std::string> parameters;  // inputs that are parameters
+  std::vector<std::string> outside;     // inputs that nobody makes
   GraphTensor out;
   /// The target's name without its library and overload: "linear" of aten.linear.default.
   std::string op;
@@ -40,6 +41,7 @@ struct ModelGraph {
   std::map<std::string, GraphTensor> parameters;
   std::map<std::string, std::string> same;  // parameters that are one tensor with another
   std::vector<ModelNode> nodes;
+  bool unnamed = false;  // parameters have no names of their own, as in a trace
 
   /// The parameter that a name stands for, tied ones by the first.
   const std::string& tensor_of(const std::string& parameter) const;
@@ -47,7 +49,7 @@ struct ModelGraph {
   [[noreturn]] void fail(const ModelNode& node, const std::string& message) const;
 };
 
-/// Throws UserError for what is no such graph.
+/// Or the execution trace of one (trace_graph.h). Throws UserError for what is no such graph.
 ModelGraph read_model_graph(const std::string& file);
 
 }  // namespace orrery::tools

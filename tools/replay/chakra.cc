@@ -154,6 +154,12 @@ class Reader {
     graph_.rank = rank;
   }
 
+  std::vector<ChakraOperation> operations() {
+    operations_only_ = true;
+    read_nodes();
+    return std::move(operations_);
+  }
+
   RankGraph read() {
     read_nodes();
     sort();
@@ -171,11 +177,12 @@ class Reader {
     if (!next(stream, metadata)) refuse("GlobalMetadata", "is not there, expected an execution trace of Chakra");
     chakra::Node node;
     while (next(stream, node)) {
-      if (raw_.size() >= kMostNodes) refuse("nodes", fmt::format("got more than {}, expected one rank's", kMostNodes));
+      if (raw_.size() + operations_.size() >= kMostNodes)
+        refuse("nodes", fmt::format("got more than {}, expected one rank's", kMostNodes));
       keep(node);
     }
     if (source_.cut()) refuse("nodes", "got the end of the file within one: it was cut off");
-    if (raw_.empty()) refuse("nodes", "got none, expected those of a rank");
+    if (raw_.empty() && operations_.empty()) refuse("nodes", "got none, expected those of a rank");
   }
 
   /// One message behind its length; false at the end of the file.
@@ -221,7 +228,16 @@ class Reader {
     return out;
   }
 
+  static ChakraOperation::Tensors tensors_of(const chakra::IOInfo& side) {
+    return {side.values(), side.shapes(), side.types()};
+  }
+
   void keep(const chakra::Node& in) {
+    if (operations_only_) {
+      const std::uint64_t inside = in.ctrl_deps().empty() ? 0 : in.ctrl_deps(0);
+      operations_.push_back({in.id(), inside, text_of(in.name()), tensors_of(in.inputs()), tensors_of(in.outputs())});
+      return;
+    }
     if (in.type() == chakra::METADATA_NODE) return;
     const Attributes about = attributes_of(in);
     if (in.duration_micros() > kMostMicros || in.start_time_micros() > (std::uint64_t{1} << 62) ||
@@ -344,6 +360,8 @@ class Reader {
   RankGraph graph_;
   GraphWriter writer_;
   std::vector<Raw> raw_;
+  std::vector<ChakraOperation> operations_;
+  bool operations_only_ = false;
   std::unordered_map<std::uint64_t, std::size_t> place_;
 };
 
@@ -411,6 +429,14 @@ RankGraph read_chakra(const std::string& file, std::int64_t rank, std::int64_t w
   return Reader(file, rank, world, groups).read();
 }
 
+std::vector<ChakraOperation> read_chakra_operations(const std::string& file) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(file, error))
+    throw sim::UserError(fmt::format("{}: cannot be read, expected an execution trace", file));
+  const ChakraGroups none;
+  return Reader(file, 0, 1, none).operations();
+}
+
 ChakraWriter::ChakraWriter(std::string folder, std::string name) : folder_(std::move(folder)), name_(std::move(name)) {
   std::error_code error;
   std::filesystem::create_directories(folder_, error);
@@ -469,6 +495,7 @@ namespace {
 }  // namespace
 
 RankGraph read_chakra(const std::string& file, std::int64_t, std::int64_t, const ChakraGroups&) { refuse_format(file); }
+std::vector<ChakraOperation> read_chakra_operations(const std::string& file) { refuse_format(file); }
 ChakraWriter::ChakraWriter(std::string folder, std::string) { refuse_format(folder); }
 void ChakraWriter::write(const RankGraph&) {}
 

@@ -31,6 +31,17 @@ ChakraGroups read_chakra_groups(const std::string& file);
 /// that wait for each other, numbers that no trace has, a build without libprotobuf.
 RankGraph read_chakra(const std::string& file, std::int64_t rank, std::int64_t world, const ChakraGroups& groups);
 
+/// A node with the tensors that it reads and makes, as texts of lists (Chakra's IOInfo); empty where it says none.
+struct ChakraOperation {
+  std::uint64_t id = 0, inside = 0;  // the first of its ctrl_deps, the node that it ran in
+  std::string name;
+  struct Tensors {
+    std::string values, shapes, types;
+  } in, out;
+};
+/// All nodes of a trace, in the order of the file. Throws as read_chakra does.
+std::vector<ChakraOperation> read_chakra_operations(const std::string& file);
+
 /// The rank that a file's name ends in, as in step.12.et; kNoPeer where it ends in none.
 std::int64_t rank_of_file(const std::string& file);
 

@@ -32,7 +32,7 @@ bool fuses_softmax(const AttentionOp& op) {
   const auto multiple = static_cast<std::int64_t>(op.style.fused_softmax_matrices);
   if (multiple == 1) return true;
   const std::int64_t matrices = op.batch * op.heads;
-  if (in_fp32(op) || op.seq > kLongest || matrices % multiple != 0) return false;
+  if (in_fp32(op) || std::max(op.seq, op.keys()) > kLongest || matrices % multiple != 0) return false;
   if (!op.style.fused_softmax_by_heads) return true;
   const auto row = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(op.heads)));
   return matrices % (kThreads / std::min(row, kLanes) * (row <= kShortRow ? 2 : 1)) == 0;
@@ -47,8 +47,9 @@ bool in_fp8(const AttentionOp& op, const PieceWriter& writer) {
 /// keys and values come in fp8 and are made 16 bit (transformer_engine/pytorch/attention: NVTE_FP8_DPA_BWD). Left out:
 /// what is kept for the backward pass is then in fp8.
 void cast_operands(const AttentionOp& op, PieceWriter& writer, bool backward) {
-  const std::int64_t heads = (backward ? 2 : 1) * op.heads + 2 * op.kv_heads;
-  const double elements = real(op.batch * (op.seq / op.context)) * real(heads * op.head_dim);
+  const std::int64_t heads = (backward ? 2 : 1) * op.heads + (op.other_keys > 0 ? 0 : 2 * op.kv_heads);
+  const double elements = real(op.batch * (op.seq / op.context)) * real(heads * op.head_dim) +
+                          real(op.batch * op.other_keys) * real(2 * op.kv_heads * op.head_dim);
   writer.stream(Streaming::cast_transpose, elements * (calibration::bytes_of(op.type) + 1),
                 backward ? "cast attention gradients" : "cast q, k, v");
 }
@@ -66,10 +67,10 @@ class AttentionWriter {
       // (torch.baddbmm).
       stream(Streaming::copy, 2 * scores() * element_, "position bias");
     }
-    product("attention scores", op_.seq, op_.seq, op_.head_dim, Gemm::Form::forward);
+    product("attention scores", op_.seq, op_.keys(), op_.head_dim, Gemm::Form::forward);
     softmax_forward();
     dropout("attention dropout");
-    product("attention values", op_.head_dim, op_.seq, op_.seq, Gemm::Form::data_gradient);
+    product("attention values", op_.head_dim, op_.seq, op_.keys(), Gemm::Form::data_gradient);
   }
 
   void backward() {
@@ -80,12 +81,12 @@ class AttentionWriter {
     }
     gradient_layout();
     if (op_.fused) return flash(true);
-    product("attention value gradient", op_.head_dim, op_.seq, op_.seq, Gemm::Form::weight_gradient);
-    product("attention probability gradient", op_.seq, op_.seq, op_.head_dim, Gemm::Form::data_gradient);
+    product("attention value gradient", op_.head_dim, op_.keys(), op_.seq, Gemm::Form::weight_gradient);
+    product("attention probability gradient", op_.seq, op_.keys(), op_.head_dim, Gemm::Form::data_gradient);
     dropout("attention dropout backward");
     softmax_backward();
-    product("attention query gradient", op_.head_dim, op_.seq, op_.seq, Gemm::Form::data_gradient);
-    product("attention key gradient", op_.head_dim, op_.seq, op_.seq, Gemm::Form::weight_gradient);
+    product("attention query gradient", op_.head_dim, op_.seq, op_.keys(), Gemm::Form::data_gradient);
+    product("attention key gradient", op_.head_dim, op_.keys(), op_.seq, Gemm::Form::weight_gradient);
   }
 
  private:
@@ -94,9 +95,14 @@ class AttentionWriter {
   // ---- sizes ----
   std::int64_t tokens() const { return op_.batch * (op_.seq / op_.context); }
   std::int64_t query_width() const { return op_.heads * op_.head_dim; }
-  std::int64_t qkv_width() const { return (op_.heads + 2 * op_.kv_heads) * op_.head_dim; }
+  /// Elements of queries, keys and values; keys may be of another sequence.
+  double qkv_elements() const {
+    if (op_.other_keys == 0) return real(tokens()) * real((op_.heads + 2 * op_.kv_heads) * op_.head_dim);
+    return real(tokens()) * real(query_width()) +
+           real(op_.batch * op_.other_keys) * real(2 * op_.kv_heads * op_.head_dim);
+  }
   /// Elements of the score matrices on this rank; unfused attention writes them to memory, window or not.
-  double scores() const { return real(op_.batch * op_.heads) * real(op_.seq) * real(op_.seq); }
+  double scores() const { return real(op_.batch * op_.heads) * real(op_.seq) * real(op_.keys()); }
   /// Bytes read and written when a tensor of `width` per token and rank is copied into another layout.
   double layout_copy(std::int64_t width) const { return real(tokens()) * real(width) * 2 * element_; }
 
@@ -107,6 +113,7 @@ class AttentionWriter {
     shape.batch = op_.batch;
     const std::int64_t cut = op_.by_heads ? 1 : op_.context, heads = op_.by_heads ? op_.context : 1;
     shape.queries = shape.keys = op_.seq / cut;
+    if (op_.other_keys > 0) shape.keys = op_.other_keys;
     shape.heads = op_.heads / heads;
     shape.kv_heads = op_.kv_heads / heads;
     shape.head_dim = op_.head_dim;
@@ -233,14 +240,12 @@ class AttentionWriter {
     if (op_.way != nullptr) move(op_.way->backward);
   }
   void copy_all(double times, const char* name) {
-    if (times > 0) stream(Streaming::copy, times * layout_copy(qkv_width()), name);
+    if (times > 0) stream(Streaming::copy, times * (qkv_elements() * 2 * element_), name);
   }
   void move(const std::vector<calibration::Line>& lines) {
-    const calibration::RecipeSizes sizes(calibration::RecipePart::attention_in,
-                                         {{"q", real(tokens()) * real(query_width())},
-                                          {"qkv", real(tokens()) * real(qkv_width())},
-                                          {"e", element_},
-                                          {"fused", op_.fused}});
+    const calibration::RecipeSizes sizes(
+        calibration::RecipePart::attention_in,
+        {{"q", real(tokens()) * real(query_width())}, {"qkv", qkv_elements()}, {"e", element_}, {"fused", op_.fused}});
     for (const calibration::Line& line : lines) {
       const auto* kernel = std::get_if<Streaming>(&line.runs);
       if (kernel == nullptr || !line.holds(sizes)) continue;

@@ -10,8 +10,15 @@
 // and caches hold the rest; what this leaves out lies in the shares that tables of whole blocks show (a profile's
 // `sparse`). On tensor ranks the indexer is whole on each (parallel_mode="duplicated" there), over gathered inputs.
 //
-// Left out: averaging the indexer's gradients over the tensor group, its rotation and Hadamard transform, scores in fp8
-// (engines' way; training multiplies 16 bits), attention's window kernel apart, and sinks, which are a number a head.
+// Context ranks each have queries of their own positions, and gather all keys, those of the indexer too; their
+// gradients are scattered back (there, dsa.py, DSAttention.forward: cp_comm_type allgather alone, positions dealt out
+// from both ends). Compressed keys are made of a rank's own tokens and gathered; positions are dealt out in one piece,
+// so that the last rank, which the others wait for, sees up to twice the keys of the mean one (csa.py,
+// csa_utils/cp_utils.py of the branch dev; rows of a window at a rank's first positions come from the rank ahead).
+//
+// Left out: those rows, and keys that its kernels pad to a fixed capacity; averaging the indexer's gradients over the
+// tensor group, its rotation and Hadamard transform, scores in fp8 (engines' way; training multiplies 16 bits),
+// attention's window kernel apart, and sinks, which are a number a head.
 #include "workloads/model/chosen_keys.h"
 
 #include <fmt/format.h>
@@ -40,10 +47,23 @@ ChosenKeys::ChosenKeys(LayerWriter& writer, const Widths& widths)
       e_(writer.element()),
       batch_(real(writer.split().micro_batch)),
       seq_(real(writer.model().seq)),
+      ranks_(real(writer.split().context)),
+      queries_(seq_ / ranks_),
       keys_(s_.compressed() ? (s_.ratio > 0 ? std::floor(seq_ / real(s_.ratio)) : 0) : seq_) {}
 
 /// Slots of a query's choice.
 double ChosenKeys::chosen() const { return std::min(real(s_.chosen * s_.block), keys_); }
+
+/// Of the keys ahead of a query in the mean those that are ahead of the last rank's queries.
+double ChosenKeys::late() const { return s_.compressed() ? 2 - 1 / ranks_ : 1; }
+
+void ChosenKeys::gather_keys(double elements, const char* what, const char* what_backward) {
+  if (ranks_ == 1) return;
+  w_.add(CommOp{CommGroup::context, Exchange::all_gather, elements, e_, what, what_backward, CommOverlap::none,
+                CommOverlap::none});
+  w_.backward("put key gradients in order of ranks", Streaming::copy, elements, 2 * e_);
+  w_.forward("put keys in order", Streaming::copy, elements, 2 * e_);
+}
 
 /// Of a rank's shard of every token, where sequences are cut.
 void ChosenKeys::gather(double width) {
@@ -80,8 +100,9 @@ void ChosenKeys::choose(std::int64_t q_rank) {
 
   const DataType type = w_.computation().precision.activations;
   const double heads = real(s_.index_heads), dim = real(s_.index_dim);
-  const double below = batch_ * seq_ * keys_ / 2, slots = batch_ * seq_ * chosen();
-  const double operands = batch_ * (seq_ * heads * dim + keys_ * dim) * e_;
+  gather_keys(batch_ * keys_ * dim, "index keys, forward", "index key gradients, backward");
+  const double below = batch_ * queries_ * keys_ / 2 * late(), slots = batch_ * queries_ * chosen();
+  const double operands = batch_ * (queries_ * heads * dim + keys_ * dim) * e_;
   const double scores = below * real(s_.choices()) / real(s_.block);
   MixerOp op;
   op.forward = {{"index scores", MixerKernel::index, {2 * below * heads * dim, operands + kSingle * scores, 1}, type},
@@ -91,24 +112,28 @@ void ChosenKeys::choose(std::int64_t q_rank) {
                  type}};
   const MixerWork gradients{6 * slots * heads * dim, 3 * operands + 2 * kSingle * slots * real(s_.choices()), 3};
   op.backward = {{"index scores backward", MixerKernel::index, gradients, type}};
-  op.flops = 2 * batch_ * seq_ * keys_ * heads * dim;
+  op.flops = 2 * batch_ * queries_ * keys_ * heads * dim;
   op.masked = op.flops / 2;
   op.text = fmt::format("index: {} x {} positions over {:.0f} keys, {} heads of {}, of which {:.0f} are chosen",
                         w_.split().micro_batch, w_.model().seq, keys_, s_.index_heads, s_.index_dim, chosen());
   w_.add(std::move(op));
 }
 
+/// Of all context ranks, beside which a rank has its own tokens' where keys are compressed.
+double ChosenKeys::gathered_keys() const { return batch_ * (s_.compressed() ? keys_ : seq_) * real(x_.keys); }
+
 void ChosenKeys::attend() {
   const double window = std::min(real(s_.window), seq_);
   // Slots that are computed, pairs of whole squares, and of these the pairs below the diagonal, of one sequence.
   const double reach = s_.chooses() ? chosen() : keys_, span = s_.compressed() ? seq_ / std::max(1.0, keys_) : 1;
-  const double slots = seq_ * (s_.chooses() ? reach : reach / 2) + seq_ * window;
-  const double square = seq_ * (reach + window);
-  const double below = reach * (seq_ - reach * span / 2) + window * (seq_ - window / 2);
+  const double slots = queries_ * (s_.chooses() ? reach : reach / 2 * late()) + queries_ * window;
+  const double square = queries_ * (reach + window);
+  const double below = (reach * (seq_ - reach * span / 2) + window * (seq_ - window / 2)) / ranks_;
   const double heads = real(x_.heads), wide = real(x_.query + x_.value);
-  const double rows = batch_ * seq_ * heads * wide * e_,
-               keys = batch_ * (seq_ + (s_.compressed() ? keys_ : 0)) * real(x_.keys) * e_;
-  const double numbers = s_.chooses() ? batch_ * seq_ * chosen() * real(s_.choices()) / real(s_.block) * kIndex : 0;
+  gather_keys(gathered_keys(), "chosen keys, forward", "chosen key gradients, backward");
+  const double rows = batch_ * queries_ * heads * wide * e_,
+               keys = batch_ * (s_.compressed() ? queries_ + keys_ : seq_) * real(x_.keys) * e_;
+  const double numbers = s_.chooses() ? batch_ * queries_ * chosen() * real(s_.choices()) / real(s_.block) * kIndex : 0;
   const DataType type = w_.computation().precision.activations;
   MixerOp op;
   op.forward = {{"sparse attention",
@@ -119,8 +144,8 @@ void ChosenKeys::attend() {
     op.forward.push_back(
         {"target of the indexer",
          MixerKernel::attention,
-         {2 * batch_ * seq_ * chosen() * heads * real(x_.query),
-          batch_ * seq_ * (heads * real(x_.query) * e_ + kSingle * chosen() * real(s_.choices())) + keys, 1},
+         {2 * batch_ * queries_ * chosen() * heads * real(x_.query),
+          batch_ * queries_ * (heads * real(x_.query) * e_ + kSingle * chosen() * real(s_.choices())) + keys, 1},
          type});
   const double products = real(3 * x_.query + 2 * x_.value);
   op.backward = {{"sparse attention backward",
@@ -139,6 +164,9 @@ void ChosenKeys::attend() {
 /// The indexer's queries, keys and weights, and which keys it chose with their targets; the row's log-sum-exp.
 void ChosenKeys::keep(Layer& layer) const {
   layer.kept.push_back({"log-sum-exp of scores", z_.of_token(x_.heads), kSingle, kAttention});
+  if (ranks_ > 1) layer.kept.push_back({"gathered keys", gathered_keys(), e_, kAttention});
+  if (ranks_ > 1 && s_.indexes())
+    layer.kept.push_back({"gathered index keys", batch_ * keys_ * real(s_.index_dim), e_, kAttention});
   if (!s_.indexes()) return;  // a choice of another layer's is kept there
   layer.kept.push_back({"index queries and keys", z_.of_token((s_.index_heads + 1) * s_.index_dim), e_, kAttention});
   if (s_.block == 1) layer.kept.push_back({"index weights", z_.of_token(s_.index_heads), e_, kAttention});

@@ -24,8 +24,10 @@ class ChosenKeys {
 
  private:
   double chosen() const;
-  double pairs(double heads_of_width) const;
+  double late() const;
+  double gathered_keys() const;
   void gather(double width);
+  void gather_keys(double elements, const char* what, const char* what_backward);
 
   LayerWriter& w_;
   const SparseAttention& s_;
@@ -33,7 +35,8 @@ class ChosenKeys {
   const Sizes& z_;
   double e_;  // bytes of an activation
   double batch_, seq_;
-  double keys_;  // that an indexer scores, or that are compressed: of one sequence
+  double ranks_, queries_;  // of a context group; of one of them
+  double keys_;             // that an indexer scores, or that are compressed: of one sequence
 };
 
 }  // namespace orrery::workloads

@@ -39,7 +39,7 @@ SequenceFlops sequence_flops(const Model& model) {
   return flops;
 }
 
-constexpr std::array<std::string_view, 4> kPositions{"learned", "rotary", "none", "alibi"};
+constexpr std::array<std::string_view, 5> kPositions{"learned", "rotary", "none", "alibi", "relative"};
 constexpr std::array<std::string_view, 2> kNorms{"layer_norm", "rms_norm"};
 constexpr std::array<std::string_view, 3> kBiases{"all", "qkv", "none"};
 constexpr std::array<std::string_view, kActivations> kActivationNames{"gelu", "swiglu", "squared_relu", "relu"};
@@ -82,14 +82,14 @@ double model_flops(const Model& model, std::int64_t global_batch, Trained traine
 namespace {
 /// Of the way down of all MLPs, over one sequence.
 double last_products(const Model& model) {
-  const auto of = [&](std::int64_t layers, std::int64_t inside) {
-    return 2.0 * static_cast<double>(layers * model.seq) * static_cast<double>(inside * model.hidden);
+  const auto of = [&](std::int64_t tokens, std::int64_t inside) {
+    return 2.0 * static_cast<double>(tokens) * static_cast<double>(inside * model.hidden);
   };
-  if (!model.pattern.any()) return of(model.layers, model.mlp.hidden);
+  if (!model.pattern.any()) return of(model.layers * model.seq, model.mlp.hidden);
   double flops = 0;
   for (const std::uint8_t kind : model.pattern.blocks) {
     const Model::Block& block = model.pattern.kinds[kind];
-    if (block.channel == Model::Block::Channel::mlp) flops += of(1, block.mlp.hidden);
+    if (block.channel == Model::Block::Channel::mlp) flops += of(model.tokens_of(block), block.mlp.hidden);
   }
   return flops;
 }

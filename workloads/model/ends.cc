@@ -6,6 +6,7 @@
 #include "sim/real.h"
 #include "workloads/model/encoder_layers.h"
 #include "workloads/model/halves.h"
+#include "workloads/model/layer_inputs.h"
 
 namespace orrery::workloads {
 
@@ -115,6 +116,10 @@ Layer embedding_layer(LayerWriter& writer) {
   layer.weights = {{"word embedding", words}};
   if (model.positions == Positions::learned)
     layer.weights.push_back({"positions", real(model.seq) * real(sizes.width)});
+  // Buckets of distances, for every head, of each stack.
+  if (model.positions == Positions::relative)
+    layer.weights.push_back({"relative positions", real(kDistanceBuckets * model.stacks() * sizes.heads)});
+  if (model.layer_inputs.any()) put_layer_inputs(writer, layer);
   if (model.encoder.any()) put_encoder_ahead(writer, layer);
   writer.copied_unit(layer, false);
   return layer;

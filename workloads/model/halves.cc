@@ -65,6 +65,7 @@ double kept_activation_input(const LayerWriter& writer) {
 std::vector<MatMul> AttentionHalf::products() const {
   if (m_.parallel_block || !style_.linear.queries.separate())
     return {w_.product("qkv", z_.q + z_.gate + z_.kv_made + z_.values_made, z_.width)};
+  if (m_.attention.shares_keys) return {w_.product("query", z_.q + z_.gate, z_.width)};
   std::vector<MatMul> apart{w_.product("query", z_.q + z_.gate, z_.width), w_.product("key", z_.kv, z_.width)};
   if (!m_.attention.key_is_value) apart.push_back(w_.product("value", z_.values, z_.width));
   return apart;
@@ -81,6 +82,7 @@ void AttentionHalf::bias_gradient() {
 /// Parts of every group's channels, which have gaps between them. Keys without a norm go to the rotation as they lie.
 void AttentionHalf::part_queries() {
   if (style_.linear.queries.layers != calibration::QueryLayers::parted || z_.kv_heads >= z_.heads) return;
+  if (m_.attention.shares_keys) return;
   const double copied = z_.of_token(z_.q + (m_.attention.qk_norm ? z_.kv : 0) + z_.values);
   w_.backward("join gradients of queries, keys and values", Streaming::copy, qkv_elements(), 2 * e_);
   w_.forward("part queries from keys and values", Streaming::strided, copied, 2 * e_);
@@ -114,13 +116,14 @@ bool rotates_by_document(const LayerWriter& writer) {
 }
 
 void AttentionHalf::rotate() {
-  if (m_.positions == Positions::rotary) workloads::rotate(w_, z_.of_token(z_.q), z_.of_token(z_.kv));
+  if (m_.positions == Positions::rotary) workloads::rotate(w_, z_.of_token(z_.q), z_.of_token(keys_made()));
 }
 
 void AttentionHalf::norm_queries_and_keys() {
   if (!m_.attention.qk_norm) return;
   for (const auto& [name, name_backward, width] :
-       {std::tuple{"key norm", "key norm backward", z_.kv}, {"query norm", "query norm backward", z_.q}}) {
+       {std::tuple{"key norm", "key norm backward", keys_made()}, {"query norm", "query norm backward", z_.q}}) {
+    if (width == 0) continue;
     w_.backward(name_backward, Streaming::layer_norm_backward, z_.of_token(width), 3 * e_);
     w_.forward(name, Streaming::layer_norm, z_.of_token(width), 2 * e_);
   }
@@ -155,7 +158,9 @@ AttentionOp attention_op(const LayerWriter& writer, std::int64_t heads, std::int
   a.ring = split.context_method == ContextMethod::ring;
   a.by_heads = split.context > 1 && split.context_method == ContextMethod::all_to_all;
   set_reach(a, window, writer.model().attention);
-  a.position_bias = writer.model().positions == Positions::alibi;
+  const Positions positions = writer.model().positions;
+  a.position_bias = positions == Positions::alibi || positions == Positions::relative;
+  a.causal = !writer.model().attention.bidirectional;
   a.dropout = writer.style().dropout;
   a.recomputed = computation.again(&RecomputedParts::core_attention);
   a.type = computation.precision.activations;
@@ -173,7 +178,7 @@ AttentionOp attention_op(const LayerWriter& writer, std::int64_t heads, std::int
 /// head of keys that these share (NVIDIA/Megatron-LM, megatron/core/transformer/attention.py,
 /// get_query_key_value_tensors). Shards are put side by side behind the gather, gradients apart ahead of their scatter.
 void AttentionHalf::gather_heads() {
-  if (z_.kv_made == z_.kv) return;
+  if (z_.kv_made == z_.kv || m_.attention.shares_keys) return;
   const double elements = z_.of_token(m_.attention_width() + m_.kv_made());
   w_.add(CommOp{CommGroup::tensor, Exchange::all_gather, elements, e_, "queries, keys and values, forward",
                 "query, key and value gradients, backward", CommOverlap::none, CommOverlap::none});
@@ -200,6 +205,8 @@ void AttentionHalf::attention(std::int64_t window) {
     return keys.attend();
   }
   repeat_keys();
+  if (m_.attention.shares_keys)
+    w_.backward("add shared key and value gradients", Streaming::accumulate, z_.of_token(z_.kv + z_.values), 3 * e_);
   w_.add(attention_op(w_, z_.heads, repeats_keys() ? z_.heads : z_.kv_heads, m_.mean_head_dim(), window));
   if (!copies_output()) return;
   if (w_.computation().attention_style.output_copy == calibration::OutputCopy::made_again)
@@ -253,6 +260,7 @@ void AttentionHalf::keep(Layer& layer) const {
   const double t = z_.parts();
   const double q = z_.of_token(m_.attention_width()) / t, kv = z_.of_token(z_.kv);
   const double out = z_.of_token(m_.output_width()) / t, kv_both = z_.of_token(z_.kv + z_.values);
+  const bool makes_keys = !m_.attention.shares_keys;  // else the layer ahead that made them keeps them
   const double rows = real(m_.attention.heads) / t * real(z_.tokens), outside = z_.outside;
   const bool fused = w_.computation().attention == AttentionKind::flash;
   keep_ends(w_, kAttention, KeptAs::input, layer);
@@ -265,7 +273,7 @@ void AttentionHalf::keep(Layer& layer) const {
   const bool output_again = core_again && (out_again || style_.linear.recomputes_needed_only);
   const KeptAs output = output_again ? KeptAs::recomputed : KeptAs::tensor;
   layer.kept.push_back({"attention output", out, e_, kAttention, output});
-  layer.kept.push_back({"keys and values", repeats_keys() ? q + out : kv_both, e_, kAttention, made});
+  if (makes_keys) layer.kept.push_back({"keys and values", repeats_keys() ? q + out : kv_both, e_, kAttention, made});
   const calibration::AttentionStyle& style = w_.computation().attention_style;
   if (style.keeps_first_keys && z_.kv_heads == z_.heads)
     layer.kept.push_back({"first copy of keys and values", kv_both, e_, kAttention, made});
@@ -273,7 +281,8 @@ void AttentionHalf::keep(Layer& layer) const {
     layer.kept.push_back({"copy of attention output", out, e_, kAttention, output});
   if (calibration::is_quantised(w_.computation().precision.matmul))
     layer.kept.push_back({"cast attention output", out, kept_input(w_), kAttention, output, true});
-  if (m_.attention.qk_norm) layer.kept.push_back({"query and key norm inputs", q + kv, e_, kAttention});
+  if (m_.attention.qk_norm)
+    layer.kept.push_back({"query and key norm inputs", q + (makes_keys ? kv : 0), e_, kAttention});
   if (z_.gate > 0) layer.kept.push_back({"output gate and gated output", 2 * out, e_, kAttention});
   if (m_.attention.sparse.any()) {
     chosen_keys().keep(layer);
@@ -303,8 +312,10 @@ void AttentionHalf::weigh(Layer& layer) const {
   const double out = real(m_.output_width()), made = m_.attention.output_gate ? q + out : q;
   if (style_.linear.queries.separate()) {
     layer.weights.push_back({"query", made * h / t, h});
-    layer.weights.push_back({"key", kv * h / t, h});
-    if (!m_.attention.key_is_value) layer.weights.push_back({"value", real(m_.values_width()) * h / t, h});
+    const bool makes_keys = !m_.attention.shares_keys;
+    if (makes_keys) layer.weights.push_back({"key", kv * h / t, h});
+    if (makes_keys && !m_.attention.key_is_value)
+      layer.weights.push_back({"value", real(m_.values_width()) * h / t, h});
   } else {
     layer.weights.push_back({"qkv", (made + real(m_.kv_made())) * h / t, h});
   }

@@ -74,6 +74,7 @@ class AttentionHalf {
 
  private:
   ChosenKeys chosen_keys() const;
+  std::int64_t keys_made() const { return m_.attention.shares_keys ? 0 : z_.kv; }
   double qkv_elements() const { return z_.of_token(z_.q + z_.gate + z_.kv_made + z_.values_made); }
 
   LayerWriter& w_;

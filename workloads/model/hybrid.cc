@@ -8,6 +8,7 @@
 
 #include "sim/real.h"
 #include "workloads/model/compressed_half.h"
+#include "workloads/model/cross_half.h"
 #include "workloads/model/expert_half.h"
 #include "workloads/model/latent_attention.h"
 #include "workloads/model/operator_half.h"
@@ -86,6 +87,28 @@ void write_channel(LayerWriter& writer, Channel channel, Layer& layer) {
   }
 }
 
+void write_operators(LayerWriter& writer, const Operators& operators, Half place, Layer& layer) {
+  if (!operators.any()) return;
+  OperatorHalf half(writer, operators, place);
+  half.write();
+  half.keep(layer);
+  half.weigh(layer);
+}
+
+/// Its channel then runs, and is freed, as a third part.
+void write_cross(LayerWriter& writer, const Model::Block& block, Layer& layer) {
+  Model seen = writer.model();
+  seen.attention = block.cross;
+  CrossHalf half(writer, seen);
+  half.write();
+  half.keep(layer);
+  half.weigh(layer);
+}
+void put_behind(Layer& layer, std::size_t kept, std::size_t working) {
+  for (std::size_t i = kept; i < layer.kept.size(); ++i) layer.kept[i].half += 1;
+  for (std::size_t i = working; i < layer.working.size(); ++i) layer.working[i].half += 1;
+}
+
 /// A block without a mixer begins with its channel, whose input is then the block's.
 void input_is_of_channel(Layer& layer) {
   const auto input = std::find_if(layer.kept.begin(), layer.kept.end(),
@@ -99,17 +122,34 @@ Layer block_of(const Model::Block& block, const Model& seen, const Split& split,
   layer.kind = LayerKind::block;
   layer.recomputed = computation.recompute == Recompute::full;
   write_mixer(writer, block, layer);
-  if (block.operators.any()) {
-    OperatorHalf half(writer, block.operators, block.attends || block.state.any() ? kFeedForward : kAttention);
-    half.write();
-    half.keep(layer);
-    half.weigh(layer);
-  }
+  if (block.crosses) write_cross(writer, block, layer);
+  write_operators(writer, block.operators, block.attends || block.state.any() ? kFeedForward : kAttention, layer);
+  const std::size_t kept = layer.kept.size(), working = layer.working.size();
   write_channel(writer, block.channel, layer);
+  if (block.crosses) put_behind(layer, kept, working);
+  write_operators(writer, block.behind, kFeedForward, layer);
   if (!block.mixes()) input_is_of_channel(layer);
   layer.ops = writer.take();
   writer.copied_unit(layer, layer.recomputed);
   return layer;
+}
+
+/// Elements of a token that context ranks gather of keys which are chosen, of all tensor ranks.
+std::int64_t sparse_width(const Model& seen, const Sizes& sizes) {
+  const LatentAttention& latent = seen.attention.latent;
+  if (latent.any()) return (latent.kv_rank + latent.rope_dim) * sizes.tensor;
+  return seen.attention.sparse.compressed() ? seen.head_dim() * sizes.tensor : 2 * sizes.kv * sizes.tensor;
+}
+
+/// The head sees the decoder's tokens; it keeps what the encoder made, which all blocks of the decoder read.
+void end_with_head_of_target(Network& out, const Model& model, const Split& split, const Computation& computation) {
+  Model target = as_seen_by(model, {}), source = target;
+  target.seq = model.target();
+  source.seq = model.source;
+  LayerWriter writer(target, split, computation);
+  const LayerWriter read(source, split, computation);
+  end_with_head(out, writer);
+  out.kinds.back().kept.push_back({"encoder output", read.sizes().outside, read.element(), 0});
 }
 
 }  // namespace
@@ -117,13 +157,15 @@ Layer block_of(const Model::Block& block, const Model& seen, const Split& split,
 Model as_seen_by(const Model& model, const Model::Block& block) {
   Model seen = model;
   seen.pattern = {};
+  seen.seq = model.tokens_of(block);
   if (block.attends) seen.attention = block.attention;
   if (block.channel != Channel::none) seen.mlp = block.mlp;
   return seen;
 }
 
 Network hybrid(const Model& model, const Split& split, const Computation& computation) {
-  const Model ends = as_seen_by(model, {});
+  Model ends = as_seen_by(model, {});
+  ends.seq = model.seq;
   LayerWriter writer(ends, split, computation);
   const Sizes& sizes = writer.sizes();
   Network out;
@@ -137,8 +179,10 @@ Network hybrid(const Model& model, const Split& split, const Computation& comput
     const LatentAttention& latent = seen.attention.latent;
     const Sizes own(seen, split, computation.style);
     const std::int64_t whole = seen.attention.heads * (latent.qk_dim() + latent.v_dim);
-    const double kv = real(
-        latent.any() ? whole : 2 * (repeats ? seen.attention.heads : own.kv_heads * own.tensor) * seen.mean_head_dim());
+    const double kv =
+        real(seen.attention.sparse.any() ? sparse_width(seen, own)
+             : latent.any()              ? whole
+                            : 2 * (repeats ? seen.attention.heads : own.kv_heads * own.tensor) * seen.mean_head_dim());
     out.kv_elements = std::max(out.kv_elements, real(own.tokens) * kv / own.parts());
     const std::int64_t queries =
         latent.any() ? seen.attention.heads * latent.qk_dim() : seen.attention.heads * seen.mean_head_dim();
@@ -148,6 +192,8 @@ Network hybrid(const Model& model, const Split& split, const Computation& comput
   if (model.experts.mtp_layers > 0) {
     const Model::Block& block = model.pattern.kinds[model.pattern.predicts];
     predict_further(out, writer, block_of(block, as_seen_by(model, block), split, computation));
+  } else if (model.source > 0) {
+    end_with_head_of_target(out, model, split, computation);
   } else {
     end_with_head(out, writer);
   }

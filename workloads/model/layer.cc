@@ -79,6 +79,7 @@ double trained_parameters(const Layer& layer) {
 }
 
 double keys_reached(const AttentionOp& op) {
+  if (op.other_keys > 0) return real(op.other_keys);
   const auto [keys, chunked] = op.window;
   if (keys == 0 || keys >= op.seq) return real(op.seq);
   if (!chunked) return real(keys);

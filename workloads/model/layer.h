@@ -136,6 +136,9 @@ struct AttentionOp {
   const calibration::Recipe* order = nullptr;
   std::int64_t documents = 1;
   bool causal = true;  // else every position sees all of its sequence
+  /// Positions of another sequence that it attends to, as a decoder does to an encoder's output; 0: its own.
+  std::int64_t other_keys = 0;
+  std::int64_t keys() const { return other_keys > 0 ? other_keys : seq; }
 };
 
 /// The kernels of a mixer between its products, as that mixer's own file counts them (scan_op.cc, chosen_keys.cc): what

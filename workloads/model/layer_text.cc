@@ -34,7 +34,11 @@ std::string line(const LinearOp& op) {
 std::string line(const AttentionOp& op) {
   return fmt::format(
       "* {} attention: {} x {} positions{}, {} heads over {} of {}{}{}\n", op.fused ? "fused" : "unfused", op.batch,
-      op.seq / op.context, op.context > 1 ? fmt::format(" of {}", op.seq) : "", op.heads, op.kv_heads, op.head_dim,
+      op.seq / op.context,
+      op.context > 1      ? fmt::format(" of {}", op.seq)
+      : op.other_keys > 0 ? fmt::format(" to {}", op.other_keys)
+                          : "",
+      op.heads, op.kv_heads, op.head_dim,
       op.window.keys > 0 ? fmt::format(", {} {}", op.window.chunked ? "chunks of" : "window", op.window.keys) : "",
       op.recomputed ? ", recomputed" : "");
 }

@@ -27,10 +27,12 @@ Sizes::Sizes(const Model& model, const Split& split, const calibration::LayerSty
       kv(kv_heads * model.head_dim()),
       ffn(model.mlp.hidden / tensor),
       vocab(padded_vocab(model.vocab, split.tensor, style.head.pads_vocabulary) / tensor),
-      kv_made(std::min(kv, model.kv_width() / tensor)),
+      kv_made(model.attention.shares_keys ? 0 : std::min(kv, model.kv_width() / tensor)),
       out(model.output_width() / tensor),
       values(kv_heads * model.value_dim()),
-      values_made(model.attention.key_is_value ? 0 : std::min(values, model.values_width() / tensor)),
+      values_made(model.attention.key_is_value || model.attention.shares_keys
+                      ? 0
+                      : std::min(values, model.values_width() / tensor)),
       gate(model.attention.output_gate ? out : 0),
       sequence_parallel(split.sequence_parallel && tensor > 1),
       hidden(real(tokens) * real(width)),

@@ -20,9 +20,11 @@ namespace orrery::workloads {
 using calibration::Recompute;
 
 /// How a model tells positions apart: a learned table of one row per position, queries and keys rotated in every layer
-/// (Su et al., arXiv 2104.09864), a bias on the scores, free inside fused attention (ALiBi, arXiv 2108.12409), or
-/// nothing that costs parameters or a kernel of its own.
-enum class Positions : std::uint8_t { learned, rotary, none, alibi };
+/// (Su et al., arXiv 2104.09864), a bias on the scores, free inside fused attention (ALiBi, arXiv 2108.12409; by
+/// learned buckets of distances, once for all layers of a stack: T5, arXiv 1910.10683, section 2.1), or nothing that
+/// costs parameters or a kernel of its own.
+enum class Positions : std::uint8_t { learned, rotary, none, alibi, relative };
+inline constexpr std::int64_t kDistanceBuckets = 32;      // relative_attention_num_buckets of T5
 enum class Norm : std::uint8_t { layer_norm, rms_norm };  // scale and shift, or scale alone (arXiv 1910.07467)
 enum class Biases : std::uint8_t { all, qkv, none };      // which linear layers have one
 /// What the MLP applies inside. With mlp.gated it is applied to one of two up projections, which multiplies the other:
@@ -30,10 +32,22 @@ enum class Biases : std::uint8_t { all, qkv, none };      // which linear layers
 enum class Activation : std::uint8_t { gelu, swiglu, squared_relu, relu };
 inline constexpr int kActivations = 4;
 
-/// A decoder-only transformer, or a recommender. Sizes are counts of elements.
+/// Inputs of every layer's own, beside the hidden state (Gemma 3n, Gemma 4 E2B): a second embedding of so many elements
+/// a layer, and a product of the first one added to it; what a layer does with its own is operators of its block.
+struct LayerInputs {
+  std::int64_t width = 0, vocab = 0;  // of a layer; 0: there are none
+  bool any() const { return width > 0; }
+  bool operator==(const LayerInputs&) const = default;
+};
+
+/// A transformer, or a recommender. Sizes are counts of elements.
 struct Model {
   std::string name;  // of the file, or the label
   std::int64_t layers = 1, hidden = 1, vocab = 1, seq = 1;
+  /// Of a sequence's tokens those that an encoder reads, in blocks of bidirectional attention ahead of those of a
+  /// decoder, which has the rest (T5, arXiv 1910.10683); 0: there are no two such stacks.
+  std::int64_t source = 0;
+  LayerInputs layer_inputs;
   struct Attention {
     std::int64_t heads = 1;        // of queries
     std::int64_t kv_heads = 1;     // of keys and values
@@ -52,9 +66,11 @@ struct Model {
     std::int64_t document = 0;
     /// Factor on queries and keys beside their rotation (YaRN, arXiv 2309.00071, section 3.4: 0.1 ln s + 1); 1: none.
     double rotary_factor = 1;
-    LatentAttention latent;    // in place of the usual queries, keys and values
-    SparseAttention sparse;    // sees some of the keys, or keys that stand for many tokens
-    bool output_gate = false;  // its output is scaled by a sigmoid that the query's product makes too (Qwen3-Next)
+    LatentAttention latent;      // in place of the usual queries, keys and values
+    SparseAttention sparse;      // sees some of the keys, or keys that stand for many tokens
+    bool output_gate = false;    // its output is scaled by a sigmoid that the query's product makes too (Qwen3-Next)
+    bool bidirectional = false;  // queries see what comes behind them too
+    bool shares_keys = false;    // it reads keys and values of a layer ahead, and makes none (Gemma 3n)
     bool operator==(const Attention&) const = default;
   } attention;
   struct Mlp {
@@ -74,15 +90,21 @@ struct Model {
   Encoder encoder;          // of images, ahead of the first layer
   Recommender recommender;  // in place of all the rest
   /// A block of a pattern: attention or a mixer with a state, both side by side behind one norm (Falcon-H1, arXiv
-  /// 2507.22448), or none; behind these operators of a graph; and an MLP, experts (those of the model), or nothing.
+  /// 2507.22448), or none; behind these attention to what an encoder made, or operators of a graph; and an MLP, experts
+  /// (those of the model), or nothing, behind which operators may stand too.
   struct Block {
     bool attends = false;
     Attention attention;
+    bool crosses = false;  // attends to an encoder's output too, behind its own attention
+    Attention cross;
     StateMixer state;
     Operators operators;
+    Operators behind;  // the channel
     enum class Channel : std::uint8_t { none, mlp, experts } channel = Channel::none;
     Mlp mlp;
     bool mixes() const { return attends || state.any() || operators.any(); }
+    /// Whether it is of an encoder, in a model that has one of text.
+    bool encodes() const { return attends && attention.bidirectional; }
     bool operator==(const Block&) const = default;
   };
   /// Blocks in an order of their own, in place of layers that are all alike or alternate.
@@ -98,6 +120,13 @@ struct Model {
     }
     bool operator==(const Pattern&) const = default;
   } pattern;
+  /// Tokens of a sequence that a block runs on.
+  std::int64_t tokens_of(const Block& block) const {
+    return source == 0 ? seq : block.encodes() ? source : seq - source;
+  }
+  std::int64_t stacks() const { return source > 0 ? 2 : 1; }
+  /// Of these, what the head predicts from.
+  std::int64_t target() const { return seq - source; }
   std::int64_t head_dim() const { return attention.head_width > 0 ? attention.head_width : hidden / attention.heads; }
   std::int64_t value_dim() const { return attention.value_width > 0 ? attention.value_width : head_dim(); }
   /// Elements of a token's queries, and of the attention output.
@@ -106,14 +135,17 @@ struct Model {
   /// Elements of a token's keys, of its values, and of both as products make them.
   std::int64_t kv_width() const { return attention.kv_heads * head_dim(); }
   std::int64_t values_width() const { return attention.kv_heads * value_dim(); }
-  std::int64_t kv_made() const { return kv_width() + (attention.key_is_value ? 0 : values_width()); }
+  std::int64_t kv_made() const {
+    return attention.shares_keys ? 0 : kv_width() + (attention.key_is_value ? 0 : values_width());
+  }
   /// Of a head's key and value in the mean, which the products of attention go by.
   std::int64_t mean_head_dim() const { return (head_dim() + value_dim()) / 2; }
   /// Parameters of one norm.
   std::int64_t norm_parameters() const { return norm == Norm::layer_norm ? 2 * hidden : hidden; }
   /// Of the norms of queries and keys of a layer, which all heads share.
   std::int64_t qk_norm_parameters() const {
-    return attention.qk_norm ? 2 * (norm == Norm::layer_norm ? 2 : 1) * head_dim() : 0;
+    const std::int64_t norms = attention.shares_keys ? 1 : 2;
+    return attention.qk_norm ? norms * (norm == Norm::layer_norm ? 2 : 1) * head_dim() : 0;
   }
   bool operator==(const Model&) const = default;
 };

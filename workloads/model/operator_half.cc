@@ -3,7 +3,8 @@
 // is bound by memory moves what its line says.
 //
 // Left out: how a compiler would fuse them, gradients of whole products that tensor ranks with positions of their own
-// add up once a step, adapters, context ranks (refused).
+// add up once a step, that every rank runs thin kernels on sums whole (they count as shared out), adapters, context
+// ranks (refused).
 #include "workloads/model/operator_half.h"
 
 #include <algorithm>
@@ -49,16 +50,36 @@ void OperatorHalf::write_products(std::size_t first, std::size_t end) {
     w_.row("operator product, by inputs", op.in / z_.tensor, LinearOp::Part::other, tokens_of(op, real(z_.tokens)));
     return w_.leave(op.share);
   }
+  if (op.cut == Cut::sum) {
+    MatMul p = w_.product("operator product, by inputs", op.out, op.in / z_.tensor);
+    p.tokens = tokens_of(op, real(z_.tokens));
+    w_.column({std::move(p)}, {});
+    return sum(real(z_.tokens) * real(op.out) * op.share);
+  }
   std::vector<MatMul> products;
   for (std::size_t i = first; i < end; ++i) {
     const std::int64_t out = op.cut == Cut::out ? run[i].out / z_.tensor : run[i].out;
     products.push_back(w_.product(name_of_product(op.cut), out, op.in));
     products.back().tokens = tokens_of(op, op.cut == Cut::none ? own_tokens() : real(z_.tokens));
   }
-  if (op.cut == Cut::none) return w_.column(std::move(products), {});
+  if (op.cut == Cut::none || summed_) return w_.column(std::move(products), {});
   std::optional<InputExchange> input = w_.enter();
   if (input) input->elements = real(z_.tokens) * real(op.in) * op.share;
   w_.column(std::move(products), input);
+}
+
+/// Every rank goes on with all of it, for its own part of what follows: gradients are summed likewise.
+void OperatorHalf::sum(double elements) {
+  if (z_.tensor == 1) return;
+  CommOp op{w_.out_group(),    Exchange::all_reduce, elements, e_, "operator sums, forward", "",
+            CommOverlap::none, CommOverlap::none};
+  op.in = CommOp::In::forward;
+  CommOp back = op;
+  back.exchange = Exchange::copy;  // whose adjoint sums
+  back.what_backward = "operator sum gradients, backward";
+  back.in = CommOp::In::backward;
+  w_.add(back);
+  w_.add(op);
 }
 
 void OperatorHalf::write_attention(const Operator& op) {
@@ -106,14 +127,16 @@ void OperatorHalf::write() {
       case Kind::product: {
         const std::size_t end = end_of_products(run, i);
         if (i > 0 && run[i - 1].kind != Kind::norm)
-          w_.cast(of(op, real(op.in), op.cut == Cut::in), "cast operator input", Direction::forward);
+          w_.cast(of(op, real(op.in), op.cut == Cut::in || op.cut == Cut::sum), "cast operator input",
+                  Direction::forward);
         write_products(i, end);
-        if (op.cut != Cut::in) {
+        if (op.cut != Cut::in && op.cut != Cut::sum) {
           double made = 0;
           for (std::size_t p = i; p < end; ++p) made += real(run[p].out);
           w_.cast_gradient(of(op, made, op.cut == Cut::out));
         }
-        inside = op.cut == Cut::out;
+        inside = op.cut == Cut::out || op.cut == Cut::sum;
+        summed_ = op.cut == Cut::sum;
         i = end - 1;
         break;
       }
@@ -151,13 +174,13 @@ void OperatorHalf::keep(Layer& layer) const {
         layer.kept.push_back({"norm input", z_.outside, e_, half_, std::exchange(input, KeptAs::tensor)});
         break;
       case Kind::product: {
-        const bool cut = op.cut == Cut::in, opens = op.cut == Cut::out;
+        const bool cut = op.cut == Cut::in || op.cut == Cut::sum, opens = op.cut == Cut::out;
         const double read = of(op, real(op.in), cut), made = of(op, real(op.out), opens);
         if (!op.beside) kept("operator product input", read, kept_input(w_), true);
         layer.between.push_back(
             {"operator products' inputs and output gradients", (op.beside ? 0 : read) + made, kept_input(w_)});
         wide = read + made;
-        inside = opens;
+        inside = opens || op.cut == Cut::sum;
         break;
       }
       case Kind::attention: {
@@ -175,6 +198,7 @@ void OperatorHalf::keep(Layer& layer) const {
         kept("operator input", of(op, op.keeps, inside), e_);
         break;
       case Kind::residual:
+        if (w_.model().post_norm) kept("post norm input", z_.outside, e_);
         if (w_.style().dropout) kept("dropout mask", z_.outside, 1);
         break;
     }
@@ -188,12 +212,12 @@ void OperatorHalf::weigh(Layer& layer) const {
   const double t = z_.parts();
   for (const Operator& op : operators_.run) {
     const double parts = op.kind == Kind::product && op.cut != Cut::none ? t : 1;
-    if (op.kind == Kind::norm) {
+    if (op.kind == Kind::norm || (op.kind == Kind::residual && w_.model().post_norm)) {
       const double norms = real(w_.model().norm_parameters());
       layer.weights.push_back({"operator norm", norms});
       layer.weights.back().tensors = static_cast<std::int32_t>(norms / real(w_.model().hidden));
     } else if (op.kind == Kind::product) {
-      const double columns = real(op.in) / (op.cut == Cut::in ? t : 1);
+      const double columns = real(op.in) / (op.cut == Cut::in || op.cut == Cut::sum ? t : 1);
       layer.weights.push_back({"operator product", real(op.in) * real(op.out) / parts, columns});
     }
     if (op.weights > 0) layer.weights.push_back({"operator weights", op.weights / (op.cut == Cut::out ? t : 1)});

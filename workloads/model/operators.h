@@ -3,8 +3,9 @@
 // state and sums onto the residual stream; sizes are elements of a token.
 //
 // Tensor ranks cut such blocks as Megatron-LM cuts its own (arXiv 1909.08053, section 3): a product cut by its outputs
-// opens a part of the block whose widths the ranks share out, one cut by its inputs closes it with a sum over them;
-// products of neither run whole on every rank, under sequence parallelism each on its own positions.
+// opens a part of the block whose widths the ranks share out, one cut by its inputs closes it with a sum over them, or
+// goes on inside of it with sums that every rank reads whole; products of neither run whole on every rank, under
+// sequence parallelism each on its own positions.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +16,10 @@ namespace orrery::workloads {
 struct Operator {
   enum class Kind : std::uint8_t { norm, product, attention, matmul, elementwise, copy, residual };
   Kind kind = Kind::norm;
-  /// Of a product: over the tensor group not at all, by outputs, by inputs.
-  enum class Cut : std::uint8_t { none, out, in } cut = Cut::none;
+  /// Of a product: over the tensor group not at all, by outputs, by inputs; or by inputs with its sums whole on every
+  /// rank, where a part of the block that is cut goes on from them (Mamba-1's steps). Of others: whether their weights
+  /// are cut (out).
+  enum class Cut : std::uint8_t { none, out, in, sum } cut = Cut::none;
   std::int64_t in = 0, out = 0;  // widths that a product reads and makes
   bool beside = false;           // a product that reads what the one ahead of it reads
   /// Of what is no product with weights: elements read and written forward, moved backward, and kept for that.

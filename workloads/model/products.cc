@@ -32,6 +32,7 @@ std::optional<calibration::Attention> fused_attention(const Layer& layer) {
     attention.dtype = a->type;
     attention.batch = a->batch;
     attention.queries = attention.keys = a->seq / a->context;
+    if (a->other_keys > 0) attention.keys = a->other_keys;
     attention.heads = a->heads;
     attention.kv_heads = a->kv_heads;
     attention.head_dim = a->head_dim;
@@ -52,18 +53,24 @@ std::vector<TensorCut> tensor_cuts(const Model::Block& block) {
     cuts.push_back({block.attention.heads, "heads"});
     cuts.push_back({block.attention.kv_heads, "heads of keys"});
   }
+  if (block.crosses) {
+    cuts.push_back({block.cross.heads, "heads of cross attention"});
+    cuts.push_back({block.cross.kv_heads, "heads of keys of cross attention"});
+  }
   if (block.channel == Model::Block::Channel::mlp) cuts.push_back({block.mlp.hidden, "elements inside the MLP"});
   if (block.state.any()) {
     const bool groups = block.state.kind == calibration::ScanKind::mamba2;
     cuts.push_back({block.state.heads, "heads of the mixer"});
     cuts.push_back({block.state.key_heads, groups ? "groups of the mixer" : "key heads of the mixer"});
   }
-  for (const Operator& op : block.operators.run) {
-    if (op.cut != Operator::Cut::none)
-      cuts.push_back({op.cut == Operator::Cut::out ? op.out : op.in, "elements of an operator's cut"});
-    if (op.kind != Operator::Kind::attention) continue;
-    cuts.push_back({op.heads, "heads of an operator"});
-    cuts.push_back({op.kv_heads, "heads of keys of an operator"});
+  for (const Operators* operators : {&block.operators, &block.behind}) {
+    for (const Operator& op : operators->run) {
+      if (op.cut != Operator::Cut::none)
+        cuts.push_back({op.cut == Operator::Cut::out ? op.out : op.in, "elements of an operator's cut"});
+      if (op.kind != Operator::Kind::attention) continue;
+      cuts.push_back({op.heads, "heads of an operator"});
+      cuts.push_back({op.kv_heads, "heads of keys of an operator"});
+    }
   }
   return cuts;
 }

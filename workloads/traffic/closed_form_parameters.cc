@@ -18,6 +18,13 @@ double encoder_parameters(const Model& model) {
          2 * (wide - h);  // the first merger's norm is of patches
 }
 
+/// A table of all layers' inputs, a product of the hidden state to them, and a norm of a layer's.
+double layer_input_parameters(const Model& model) {
+  const auto width = static_cast<double>(model.layer_inputs.width), all = width * static_cast<double>(model.layers);
+  const auto h = static_cast<double>(model.hidden), words = static_cast<double>(model.layer_inputs.vocab);
+  return width > 0 ? words * all + h * all + width : 0;
+}
+
 }  // namespace
 
 ShardParameters shard_parameters(const Model& model, std::int64_t tensor, bool pads_vocabulary, bool ends_meet,
@@ -38,7 +45,9 @@ ShardParameters shard_parameters(const Model& model, std::int64_t tensor, bool p
   const double vocabulary = static_cast<double>(padded_vocab(model.vocab, tensor, pads_vocabulary)) / t * h;
   shard.embedding = (whole_embedding ? t : 1) * vocabulary +
                     (model.positions == Positions::learned ? static_cast<double>(model.seq) * h / in : 0);
-  shard.embedding += encoder_parameters(model);
+  if (model.positions == Positions::relative)  // T5's 32 buckets
+    shard.embedding += 32 * static_cast<double>(model.attention.heads) / t * (model.source > 0 ? 2 : 1);
+  shard.embedding += encoder_parameters(model) + layer_input_parameters(model);
   // Around each half maps of n (n + 2) numbers a token from n streams, ahead of the head of n; biases, and factors.
   const auto n = static_cast<double>(model.residual_streams);
   if (n > 1) shard.layer += (model.parallel_block ? 1 : 2) * (n * (n + 2) * (n * h + 1) + 3);

@@ -23,12 +23,20 @@ using sim::real;
 
 /// Products by outputs read their input whole, those beside them the same; those by inputs make parts of a sum.
 void add_operators(const Operators& operators, MixtureLayers& sum) {
+  bool summed = false;  // what a product by outputs reads is whole then
   for (const Operator& op : operators.run) {
+    const bool whole = summed;
+    if (op.kind == Operator::Kind::product) summed = op.cut == Operator::Cut::sum || (whole && op.beside);
+    if (op.cut == Operator::Cut::sum) {
+      sum.operators_summed += real(op.out) * op.share;
+      sum.operators_sums += 1;
+    }
+    if (op.kind != Operator::Kind::product) continue;
     if (op.cut == Operator::Cut::in) {
       sum.operators_left += op.share;
       sum.operators_leave += 1;
     }
-    if (op.cut != Operator::Cut::out || op.beside) continue;
+    if (op.cut != Operator::Cut::out || op.beside || whole) continue;
     sum.operators_read += real(op.in) * op.share;
     sum.operators_enter += 1;
   }
@@ -42,10 +50,21 @@ void add_layer(const Model& model, std::int64_t layer, MixtureLayers& sum) {
     if (block.channel == Model::Block::Channel::experts) sum.experts += 1;
     if (block.channel == Model::Block::Channel::mlp) sum.dense += 1;
     if (block.attends) sum.attention += 1;
+    if (block.attends && block.attention.shares_keys) sum.sharers += 1;
+    if (block.attends && block.attention.sparse.any()) sum.sparse += 1;
     if (block.attends && block.attention.sparse.indexes()) sum.indexers += 1;
     if (block.state.any()) sum.states += 1;
     if (block.state.any() && block.state.thin_gates()) sum.thin_gates += 1;
     add_operators(block.operators, sum);
+    add_operators(block.behind, sum);
+    const double own = real(model.tokens_of(block)) / real(model.seq), source = real(model.source) / real(model.seq);
+    if (block.attends) sum.attention_share += own;
+    if (block.channel == Model::Block::Channel::mlp) sum.dense_share += own;
+    if (block.crosses) {
+      sum.crosses += 1;
+      sum.crosses_read += own + source;
+      sum.crosses_share += own;
+    }
   } else {
     sum.attention += 1;
     (model.experts.in_layer(std::min(layer, model.layers - 1)) ? sum.experts : sum.dense) += 1;
@@ -86,6 +105,8 @@ double attention_parameters(const Model& model, double t) {
   const double h = real(model.hidden), heads = real(model.attention.heads) / t;
   const LatentAttention& latent = model.attention.latent;
   const double norm = real(model.norm_parameters()) * (model.post_norm ? 2 : 1);
+  // Keys and values of a layer ahead are read, not made.
+  const double makes = model.attention.shares_keys ? 0 : 1;
   if (latent.any()) {
     const double q = real(latent.q_rank), kv = real(latent.kv_rank), rope = real(latent.rope_dim),
                  nope = real(latent.nope_dim);
@@ -94,7 +115,8 @@ double attention_parameters(const Model& model, double t) {
            heads * (nope + real(latent.v_dim)) * kv + heads * real(latent.v_dim) * h + real(model.norm_parameters());
   }
   const double width = real(model.head_dim()), value = real(model.value_dim());
-  const double keys = real(model.attention.kv_heads) / t, values = model.attention.key_is_value ? 0 : keys * value;
+  const double keys = makes * real(model.attention.kv_heads) / t;
+  const double values = model.attention.key_is_value ? 0 : keys * value;
   const double in = heads * width + keys * width + values;
   return indexer_parameters(sparse, h, h, 1, 2) + in * h + heads * value * h + (model.biases == Biases::none ? 0 : in) +
          (model.biases == Biases::all ? h : 0) + norm + real(model.qk_norm_parameters());
@@ -292,10 +314,11 @@ double state_parameters(const StateMixer& s, double h, double t) {
   return 0;
 }
 
-/// Of the operators of a graph: matrices, cut or whole, biases of outputs that are cut, norms.
-double operator_parameters(const Operators& operators, double norm, double t) {
+/// Of the operators of a graph: matrices, cut or whole, biases of outputs that are cut, norms, and those behind halves.
+double operator_parameters(const Operators& operators, double norm, bool behind, double t) {
   double sum = 0;
   for (const Operator& op : operators.run) {
+    if (behind && op.kind == Operator::Kind::residual) sum += norm;
     sum += real(op.in * op.out) / (op.cut == Operator::Cut::none ? 1 : t);
     sum += op.weights / (op.cut == Operator::Cut::out ? t : 1) + (op.kind == Operator::Kind::norm ? norm : 0);
   }
@@ -324,7 +347,7 @@ double pattern_halves(const Model& model) {
 /// The same over the blocks of a pattern, each as the model says where it says nothing of its own.
 MixtureParameters pattern_parameters(const Model& model, const Split& split) {
   const double t = real(split.tensor), h = real(model.hidden), bias = model.biases == Biases::all ? 1 : 0;
-  const double norm = real(model.norm_parameters()) * (model.post_norm ? 2 : 1);
+  const double one_norm = real(model.norm_parameters()), norm = one_norm * (model.post_norm ? 2 : 1);
   const Experts& experts = model.experts;
   MixtureParameters sum;
   for (std::int64_t layer = 0; layer < model.layers + experts.mtp_layers; ++layer) {
@@ -337,7 +360,12 @@ MixtureParameters pattern_parameters(const Model& model, const Split& split) {
       sum.shared += gate * (h + (model.biases == Biases::none ? 0 : 1));
     }
     if (block.state.any()) sum.shared += state_parameters(block.state, h, t) + (block.attends ? 0 : norm);
-    sum.shared += operator_parameters(block.operators, norm, t);
+    sum.shared += operator_parameters(block.operators, one_norm, model.post_norm, t) +
+                  operator_parameters(block.behind, one_norm, model.post_norm, t);
+    if (block.crosses) {
+      own.attention = block.cross;
+      sum.shared += attention_parameters(own, t);
+    }
     const double up = block.mlp.gated ? 2 : 1;
     if (block.channel == Model::Block::Channel::mlp)
       sum.shared += ((up + 1) * h + bias * up) * real(block.mlp.hidden) / t + bias * h + norm;
@@ -419,6 +447,11 @@ std::vector<TensorCalls> enters(const Model& model, double token, const MixtureL
   const LatentAttention& latent = model.attention.latent;
   const double attention = latent.any() && latent.q_rank > 0 ? 0 : layers.attention;
   std::vector<TensorCalls> calls{{hidden, mlps + attention + layers.states}};
+  if (model.source > 0) {
+    const double all = layers.dense + layers.attention + 2 * layers.crosses;
+    const double read = layers.dense_share + layers.attention_share + layers.crosses_read;
+    return {{hidden * read / all, all}};
+  }
   for (const TensorCalls& call : compressed(latent, token, layers)) calls.push_back(call);
   if (layers.operators_enter > 0)
     calls.push_back({token * layers.operators_read / layers.operators_enter, layers.operators_enter});
@@ -428,10 +461,21 @@ std::vector<TensorCalls> enters(const Model& model, double token, const MixtureL
 std::vector<TensorCalls> leaves(const Model& model, double token, const MixtureLayers& layers) {
   const double mlps = layers.dense + (model.experts.shared > 0 ? layers.experts : 0);
   std::vector<TensorCalls> calls{{token * real(model.hidden), layers.attention + layers.states + mlps}};
+  if (model.source > 0) {
+    const double all = layers.dense + layers.attention + layers.crosses;
+    const double left = layers.dense_share + layers.attention_share + layers.crosses_share;
+    return {{token * real(model.hidden) * left / all, all}};
+  }
   if (layers.operators_leave > 0)
     calls.push_back(
         {token * real(model.hidden) * layers.operators_left / layers.operators_leave, layers.operators_leave});
   return calls;
+}
+
+/// Of stacks of text, without the last sums of their blocks.
+std::vector<TensorCalls> left_again(const Model& model, double token, const MixtureLayers& layers) {
+  const double all = layers.attention + layers.crosses, left = layers.attention_share + layers.crosses_share;
+  return {{token * real(model.hidden) * left / all, all}};
 }
 
 /// `stops_early`: dense blocks run again up to their last product, whose sum is then made once.
@@ -444,15 +488,20 @@ MixtureTensor tensor_calls(const Model& model, const Method& method, double toke
   if (again.all() > 0) {
     calls.enters_again = enters(model, token, again);
     calls.leaves_again = leaves(model, token, again);
-    if (stops_early) calls.leaves_again.front().calls -= again.dense;
+    if (stops_early && model.source > 0)
+      calls.leaves_again = left_again(model, token, again);
+    else if (stops_early)
+      calls.leaves_again.front().calls -= again.dense;
   }
   if (method.recompute != Recompute::selective) return calls;
   const double hidden = token * real(model.hidden);
   const LatentAttention& latent = model.attention.latent;
   const RecomputedParts& parts = method.recomputed;
+  const auto share = [&](double of, double all) { return model.source > 0 ? hidden * of / all : hidden; };
   if (parts.latent_up) calls.enters_again = compressed(latent, token, layers);
-  if (parts.qkv && !latent.any()) calls.enters_again.push_back({hidden, layers.attention});
-  if (parts.mlp) calls.enters_again.push_back({hidden, layers.dense});
+  if (parts.qkv && !latent.any())
+    calls.enters_again.push_back({share(layers.attention_share, layers.attention), layers.attention});
+  if (parts.mlp) calls.enters_again.push_back({share(layers.dense_share, layers.dense), layers.dense});
   if (parts.experts && model.experts.shared > 0) {
     calls.enters_again.push_back({hidden, layers.experts});
     calls.leaves_again.push_back({hidden, layers.experts});
@@ -483,6 +532,14 @@ void MixtureTraffic::tensor_rows(double runs, TrafficRows& rows) const {
   const std::vector<TensorCalls> indexed_again = indexer_inputs(f_.model, token, f_.again.indexers);
   const double gates = 2 * token * thin_gate_width(f_.model);
   exchange(all_reduce, "thin gate gradients, backward", {{gates, layers_of(f_.model).thin_gates}});
+  const MixtureLayers of_model = layers_of(f_.model);
+  const auto sums = [&](const char* what, const MixtureLayers& of) {
+    if (of.operators_sums > 0)
+      exchange(all_reduce, what, {{token * of.operators_summed / of.operators_sums, of.operators_sums}});
+  };
+  sums("operator sums, forward", of_model);
+  sums("operator sums, forward (recomputed)", f_.again);
+  sums("operator sum gradients, backward", of_model);
   const auto of_predictions = [&](double layers) {
     return std::vector<TensorCalls>{{token * real(f_.model.hidden), layers}};
   };
@@ -490,7 +547,11 @@ void MixtureTraffic::tensor_rows(double runs, TrafficRows& rows) const {
   if (!cut) {
     std::vector<TensorCalls> back = calls.enters;
     // Queries, keys and values apart reduce the gradient of their input three times.
-    if (f_.queries_apart) back.push_back({token * real(f_.model.hidden), 2 * layers_of(f_.model).attention});
+    const double apart = of_model.attention - of_model.sharers;
+    if (f_.queries_apart && f_.model.source > 0)
+      back.push_back({token * real(f_.model.hidden) * of_model.attention_share / of_model.attention, 2 * apart});
+    else if (f_.queries_apart)
+      back.push_back({token * real(f_.model.hidden), 2 * apart});
     exchange(all_reduce, "activations, forward", calls.leaves);
     exchange(all_reduce, "activations, forward (recomputed)", calls.leaves_again);
     exchange(all_gather, "prediction, forward", predictions);

@@ -25,9 +25,15 @@ struct MixtureLayers {
   /// state, and of these those whose gates come through thin products; and all blocks.
   double attention = 0, states = 0, thin_gates = 0, blocks = 0;
   double indexers = 0;  // of those that attend, those that choose the keys that they see
+  double sparse = 0;    // and those that see keys that were chosen, or that are compressed
   /// Of blocks that are the operators of a graph: elements of a token that cut products read and calls that bring them;
   /// shares of hidden states that others add up, and calls that do.
   double operators_read = 0, operators_enter = 0, operators_left = 0, operators_leave = 0;
+  double operators_summed = 0, operators_sums = 0;  // elements of a token that ranks sum and all go on from; calls
+  double sharers = 0;                               // of those that attend, those that make no keys of their own
+  /// Of an encoder's and a decoder's blocks: those that attend to what the encoder made, and summed up over blocks the
+  /// shares of a sequence's tokens that attention, attention across, what this reads, and MLPs run on.
+  double crosses = 0, attention_share = 0, crosses_share = 0, crosses_read = 0, dense_share = 0;
   double all() const { return blocks; }
 };
 /// Those that are recomputed as a whole. `network`: the job's layers, looked at where some of each part are.

@@ -158,18 +158,19 @@ double query_width(const Model& model) {
 }
 
 /// Layers with attention.
-double attention_layers(const Model& model) {
+enum class Sees : std::uint8_t { any, all_keys };
+double attention_layers(const Model& model, Sees sees = Sees::any) {
   if (!model.pattern.any()) return real(model.layers + model.experts.mtp_layers);
   std::int64_t attend = 0;
   for (std::int64_t layer = 0; layer < model.layers + model.experts.mtp_layers; ++layer)
-    attend += model.pattern.at(layer).attends ? 1 : 0;
+    attend += model.pattern.at(layer).attends && (sees == Sees::any || !model.pattern.at(layer).attention.sparse.any());
   return real(attend);
 }
 
 /// `tokens`: of a micro-batch on one rank; `again`: layers whose attention runs again.
 void add_context_rows(const Model& model, const calibration::AttentionStyle& style, const Parallelism& layout,
                       const Method& method, double tokens, double microbatches, double again, TrafficRows& rows) {
-  const double layers = attention_layers(model);
+  const double layers = attention_layers(model, Sees::all_keys);
   if (layers == 0) return;
   const double width = exchanged_width(model, style.repeats_keys, layout.tensor) / real(layout.tensor);
   const double element = calibration::bytes_of(method.precision.activations), own = tokens * width * element;
@@ -208,6 +209,44 @@ void add_context_rows(const Model& model, const calibration::AttentionStyle& sty
   if (ring || !style.gathered_in_blocks) return row(scatter, gradients, ring ? c : 1, layers);
   rows.add(CommGroup::context, CollectiveOp::send_receive, gradients, layout.context, tokens * width * 4,  // fp32
            c * layers * runs * c, c);
+}
+
+/// Keys of sparse attention are gathered once, in the type of activations, and their gradients scattered: every
+/// token's, or one of so many tokens', and those that an indexer chooses by. `again`: of a layer, how often it runs
+/// again.
+void add_sparse_rows(const Model& model, const Parallelism& layout, const Method& method, double tokens,
+                     double microbatches, bool again, TrafficRows& rows) {
+  if (!model.pattern.any()) return;
+  const double element = calibration::bytes_of(method.precision.activations), all = tokens * real(layout.context);
+  const double sequences = all / real(model.seq), runs = microbatches * real(layout.data * layout.tensor);
+  double keys = 0, layers = 0, index_keys = 0, indexers = 0;
+  for (std::int64_t layer = 0; layer < model.layers + model.experts.mtp_layers; ++layer) {
+    const Model::Block& block = model.pattern.at(layer);
+    const SparseAttention& s = block.attention.sparse;
+    if (!block.attends || !s.any()) continue;
+    const LatentAttention& latent = block.attention.latent;
+    const std::int64_t heads = block.attention.kv_heads / layout.tensor;
+    const double of_ratio = s.ratio > 0 ? sequences * real(model.seq / s.ratio) : 0;
+    layers += 1;
+    keys += s.compressed() ? of_ratio * real(block.attention.head_width)
+            : latent.any() ? all * real(latent.kv_rank + latent.rope_dim)
+                           : all * 2 * real(heads * block.attention.head_width);
+    if (!s.indexes()) continue;
+    indexers += 1;
+    index_keys += (s.compressed() ? of_ratio : all) * real(s.index_dim);
+  }
+  const auto row = [&](CollectiveOp op, const char* what, double elements, double times) {
+    if (times > 0) rows.add(CommGroup::context, op, what, layout.context, elements / times * element, times * runs, 1);
+  };
+  const auto rows_of = [&](const char* forward, const char* forward_again, const char* backward, double elements,
+                           double times) {
+    row(CollectiveOp::all_gather, forward, elements, times);
+    if (again) row(CollectiveOp::all_gather, forward_again, elements, times);
+    row(CollectiveOp::reduce_scatter, backward, elements, times);
+  };
+  rows_of("chosen keys, forward", "chosen keys, forward (recomputed)", "chosen key gradients, backward", keys, layers);
+  rows_of("index keys, forward", "index keys, forward (recomputed)", "index key gradients, backward", index_keys,
+          indexers);
 }
 
 /// Mixers with a state exchange positions for heads, and back, or gather their states; `again`: layers of these that
@@ -365,7 +404,8 @@ class ClosedForm {
     if (p_.context > 1) {
       const double tokens = real(job_.batch.micro * job_.rank_seq());
       add_context_rows(job_.model, job_.software.attention_style, p_, job_.method, tokens, real(job_.microbatches()),
-                       again_.attention, rows_);
+                       again_.attention - again_.sparse, rows_);
+      add_sparse_rows(job_.model, p_, job_.method, tokens, real(job_.microbatches()), again_.sparse > 0, rows_);
       add_mixer_rows(job_.model, p_, job_.method, tokens, real(job_.microbatches()), again_.states, rows_);
     }
     if (p_.pipeline > 1) pipeline();
@@ -456,8 +496,10 @@ class ClosedForm {
   /// Embedding, `heads` heads and their losses.
   void ends(double runs, double heads) {
     const bool sp = p_.sequence_parallel;
+    const double target = real(job_.model.target()) / real(job_.model.seq);  // which the head sees
     const auto exchange = [&](CollectiveOp op, const char* what, double calls) {
-      add(CommGroup::tensor, op, what, p_.tensor, activation(), calls, 0);
+      const bool of_head = std::string_view(what).starts_with("head");
+      add(CommGroup::tensor, op, what, p_.tensor, activation() * (of_head ? target : 1), calls, 0);
     };
     const calibration::HeadStyle& head = job_.software.layers.head;
     if (!head.whole_embedding)
@@ -470,7 +512,7 @@ class ClosedForm {
     }
     exchange(sp ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce, "head input gradient, backward",
              heads * runs);
-    const double tokens = real(job_.batch.micro) * real(job_.rank_seq());
+    const double tokens = real(job_.batch.micro) * real(job_.rank_seq()) * target;
     if (!head.gathers_logits)
       return add(CommGroup::tensor, CollectiveOp::all_reduce, "loss", p_.tensor, 4 * tokens,
                  losses(job_.software.layers) * heads * runs, 0);
