@@ -651,7 +651,7 @@ Rows below(const std::string& prefix, const sim::KeyTable& keys) {
 }
 
 /// Where the keys begin that lie below a name or a section that few scenarios of a step spell out.
-constexpr std::array<std::string_view, 8> kOthers{"serving",  "traffic",  "workload",       "rl",
+constexpr std::array<std::string_view, 9> kOthers{"serving",  "models",   "traffic",        "workload",      "rl",
                                                   "campaign", "software", "cluster.device", "cluster.fabric"};
 
 /// `others`: what begins there too.

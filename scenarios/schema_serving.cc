@@ -1,6 +1,8 @@
 // Rows of the schema for what is served: engines, pools, traffic and what is promised. See schema_serving.h.
 #include "scenarios/schema_serving.h"
 
+#include <fmt/format.h>
+
 #include "calibration/device/serving_kernels.h"
 #include "workloads/runs/serving/batching.h"
 
@@ -111,6 +113,19 @@ Rows beside_pool_rows() {
        {},
        "That only decode, between two looks at the requests that have come.",
        {"1", "100000"}},
+      {"serving.pools[].order",
+       "choice",
+       "",
+       "arrival",
+       {"arrival", "priority"},
+       "Who of those that wait comes first, and is thrown out last: by arrival, or by priority and then by arrival."},
+      {"serving.pools[].max_waiting",
+       "integer",
+       "requests",
+       "0: any number",
+       {},
+       "That wait at a replica; who comes when there are as many is turned away.",
+       {"0", "10000000"}},
       {"serving.pools[].gather", "mapping", "", "-", {}, "Prompts that wait for more of them while others decode."},
       {"serving.pools[].gather.iterations", "integer", "iterations", "", {}, "At most.", {"1", "100000"}},
       {"serving.pools[].gather.fill",
@@ -190,6 +205,13 @@ Rows fleet_rows() {
        "round_robin",
        {"round_robin", "least_loaded", "prefix_aware"},
        "Which replica a request goes to."},
+      {"serving.router_looks_every",
+       "quantity",
+       "time",
+       "0 s: it knows what is",
+       {},
+       "How old what the router knows of loads and caches may be: it looks again behind so long, and goes by that.",
+       {"0 s", "1 h"}},
       {"serving.slo", "mapping", "", "-", {}, "What users were promised."},
       {"serving.slo.ttft", "quantity", "time", "-", {}, "To the first token.", {"1 us", "1 h"}},
       {"serving.slo.tpot", "quantity", "time", "-", {}, "For each further token.", {"1 us", "1 h"}},
@@ -360,6 +382,13 @@ Rows traffic_rows() {
        {},
        "Lengths are uniform between so much of what is given and that.",
        {"0.001", "1"}},
+      {"traffic.priorities",
+       "list",
+       "",
+       "-",
+       {},
+       "Shares of requests by priority, of the most urgent first, for pools whose order is by priority: [0.2, 0.8].",
+       {"0", "1000"}},
       {"traffic.prefix", "mapping", "", "-", {}, "What prompts begin with, and share."},
       {"traffic.prefix.tokens", "integer", "tokens", "", {}, "Length, ahead of input.", {"1", "10000000"}},
       {"traffic.prefix.groups", "integer", "", "1", {}, "Different ones, at equal shares.", {"1", "1000000"}},
@@ -367,6 +396,27 @@ Rows traffic_rows() {
   };
   add_length(rows, "traffic.input", "Tokens of a prompt, a number or a spread of them.");
   add_length(rows, "traffic.output", "Tokens of an answer, a number or a spread of them.");
+  return rows;
+}
+
+/// Sections of a model that shares its cluster are those of a scenario of its own, whose reader checks them.
+Rows models_rows() {
+  Rows rows{
+      {"models", "list", "", "-", {}, "Models that are served on one cluster, each on GPUs of its own."},
+      {"models[].name", "text", "", "model 1, model 2, ...", {}, "Of the model, in the answer."},
+      {"models[].description", "text", "", "-", {}, "What it is for, for people."},
+      {"models[].gpus",
+       "integer",
+       "GPUs",
+       "what its pools take",
+       {},
+       "Of the cluster that it may use.",
+       {"1", "1048576"}},
+      {"models[].model", "name", "", "model", {}, "As model."},
+      {"models[].software", "name", "", "software", {}, "As software of a served model."},
+  };
+  for (const char* section : {"precision", "serving", "traffic"})
+    rows.push_back({fmt::format("models[].{}", section), "mapping", "", section, {}, fmt::format("As {}.", section)});
   return rows;
 }
 
@@ -384,7 +434,7 @@ const std::vector<std::string>& served_type_names() {
 
 std::vector<Key> serving_keys() {
   Rows all = precision_rows();
-  for (Rows rows : {pool_rows(), beside_pool_rows(), fleet_rows(), elastic_rows(), traffic_rows()})
+  for (Rows rows : {pool_rows(), beside_pool_rows(), fleet_rows(), elastic_rows(), traffic_rows(), models_rows()})
     std::move(rows.begin(), rows.end(), std::back_inserter(all));
   return all;
 }

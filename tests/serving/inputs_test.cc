@@ -43,6 +43,9 @@ std::string answer(const std::string& text, const std::vector<std::string>& sets
                         s.chunked_prefill, s.prefix_caching, s.batching},
                        s.replicas,
                        s.router};
+  fleet.looks_every = static_cast<serving::Time>(s.router_looks_every_s * 1e12);
+  fleet.limits.order = s.order;
+  fleet.limits.waiting = s.max_waiting;
   fleet.limits.polls_every = s.polls_every;
   fleet.limits.gather = {s.gather.iterations,
                          std::llround(s.gather.fill * static_cast<double>(s.limits.max_batched_tokens)),
@@ -87,7 +90,6 @@ void walk_pools(std::set<std::string>& walked, const std::string& open) {
                                                                {"prefix_caching", "prefix_caching: false"},
                                                                {"redundant_experts", "redundant_experts: 8"},
                                                                {"polls_every", "polls_every: 50"},
-
                                                                {"speculative", "speculative: {accepted: 0.5}"},
                                                                {"batching", "batching: sglang"}};
   for (const auto& [key, member] : below) {
@@ -102,6 +104,16 @@ void walk_pools(std::set<std::string>& walked, const std::string& open) {
     const std::string one = "serving.pools=[{replicas: 1, " + pool.substr(1) + "]";
     CHECK(answer(std::string(kBase) + kOpen, {one}) != answer(std::string(kBase) + kOpen, {pools + "replicas: 1}]"}));
   }
+  // Where some are more urgent and have to wait for a place.
+  const auto urgent = [&](const std::string& more, const char* shares) {
+    return answer(std::string(kBase) + kOpen,
+                  {"serving.pools=[{parallelism: {tensor: 2}, max_sequences: 2, replicas: 1" + more + "}]",
+                   std::string("traffic.priorities=") + shares});
+  };
+  CHECK(urgent(", order: priority", "[1, 3]") != urgent("", "[1, 3]"));
+  CHECK(urgent(", order: priority", "[1, 3]") != urgent(", order: priority", "[3, 1]"));
+  CHECK(urgent(", max_waiting: 1", "[1, 3]") != urgent("", "[1, 3]"));
+  walked.insert({"serving.pools[].max_waiting", "serving.pools[].order", "traffic.priorities"});
   // Where several are under way at a time.
   const std::string shut = answer(std::string(kBase) + kClosed, {pools + "replicas: 1}]"});
   for (const auto& [key, member] : {std::pair("gather", "gather: {iterations: 9, prompts: 2}"),
@@ -187,6 +199,9 @@ TEST_CASE("every key of serving and traffic moves what comes out", "[serving]") 
         key.path.starts_with("serving.pools[].cache_tiers") || key.path == "serving.pools[].tier_write")
       walked.insert(key.path);
   }
+  CHECK(answer(std::string(kBase) + kOpen, {"serving.router=least_loaded", "serving.router_looks_every=2 s"}) !=
+        answer(std::string(kBase) + kOpen, {"serving.router=least_loaded"}));
+  walked.insert("serving.router_looks_every");
   // Read elsewhere: a trace's file by tools, roles below.
   for (const char* key :
        {"traffic.trace", "traffic.time_scale", "traffic.burstiness", "traffic.prefix", "serving.pools[].role"})
@@ -250,6 +265,9 @@ TEST_CASE("every key of fleets that change and of tiers is a value of its own", 
   refused(pool + "tier_write: through}]", "expected cache_tiers");
   refused(pool + "prefix_caching: false, cache_tiers: [{capacity: 2 GB, read_rate: 3 GB/s}]}]", "prefix_caching");
   refused("traffic.levels=[0, 0]", "are all 0");
+  refused("traffic.priorities=[0, 0]", "are all 0");
+  refused("traffic.priorities=[1]", "of the most urgent first");
+  refused("serving.router_looks_every=1 s", "least_loaded or prefix_aware");
   refused("traffic={concurrency: 8, input: 10, output: 10, levels: [1]}", "open loop");
 }
 

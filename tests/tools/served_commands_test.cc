@@ -223,6 +223,80 @@ TEST_CASE("requests of a measured run stand each beside its prediction") {
   CHECK(tests::orrery({"validate", nameless}).status == 2);
 }
 
+TEST_CASE("seconds of a measured run stand each beside what runs then") {
+  const Folder folder;
+  const std::string requests = folder.write("h100-sxm-llama3.1-8b-tp2-requests.csv",
+                                            "request,input_tokens,output_tokens,prefix_tokens_shared,shared_with_"
+                                            "request,queued_s,first_token_s,last_token_s\n"
+                                            "0,512,1000,0,,0.000,0.050,5\n");
+  const std::string seconds = folder.write("h100-sxm-llama3.1-8b-tp2-seconds.csv",
+                                           "t,running,waiting,kv_cache_pct,gen_throughput\n"
+                                           "0.2,1,0,0.1,0\n2.0,1,0,0.1,200\n900.0,1,0,0.1,10\n");
+  const json run = answer_of({"validate", requests, "--json", "-"}).at("rows").at(0).at("predicted");
+  REQUIRE(run.at("e2e_ms").get<double>() > 2000);  // so that the second before 2 s is whole
+  const json rows = answer_of({"validate", seconds, "--json", "-"}).at("rows");
+  REQUIRE(rows.size() == 3);
+  CHECK(rows[0].at("status") == "error");  // no whole second lies behind it
+  CHECK(rows[2].at("status") == "error");
+  CHECK(rows[1].at("predicted").at("running") == 1);
+  CHECK_FALSE(rows[1].at("predicted").contains("waiting"));
+  CHECK(rows[1].at("predicted").at("tokens_per_s").get<double>() ==
+        Approx(1e3 / run.at("tpot_ms").get<double>()).epsilon(1e-3));
+  const std::string odd = folder.write("odd.csv", "t,running,waiting,kv_cache_pct,gen_throughput\n1,1,0,0,0\n");
+  CHECK(tests::orrery({"validate", odd}).err.find("-seconds.csv") != std::string::npos);
+}
+
+TEST_CASE("several models on one cluster are each what they are alone, and their sums") {
+  const Folder folder;
+  const std::string chat =
+      "serving: {pools: [{parallelism: {tensor: 2}, replicas: 2}], slo: {ttft: 400 ms, tpot: 20 ms, percentile: 95}}\n";
+  const std::string both = R"(name: both
+cluster: {device: h100-sxm-80gb, gpus: 16, fabric: ndr-rail}
+software: vllm-0.15
+cost: {price_per_gpu_hour_usd: 2}
+models:
+- {name: chat, model: llama3.1-8b, gpus: 4, serving: {pools: [{parallelism: {tensor: 2}, replicas: 2}],
+   slo: {ttft: 400 ms, tpot: 20 ms, percentile: 95}}, traffic: {rate: 10/s, input: 500, output: 60, duration: 10 s}}
+- {name: long, model: qwen3-32b, serving: {pools: [{role: prefill, replicas: 1, parallelism: {tensor: 2}},
+   {role: decode, replicas: 1, parallelism: {tensor: 4}}]},
+   traffic: {rate: 2/s, input: 900, output: 200, duration: 10 s}}
+)";
+  const std::string file = folder.write("both.yaml", both);
+  const std::string alone = folder.write("alone.yaml",
+                                         "name: chat\ncluster: {device: h100-sxm-80gb, gpus: 4, fabric: ndr-rail}\n"
+                                         "software: vllm-0.15\nmodel: llama3.1-8b\n" +
+                                             chat + "traffic: {rate: 10/s, input: 500, output: 60, duration: 10 s}\n");
+  const json all = answer_of({"serving", file, "--json", "-"});
+  const json one = answer_of({"serving", alone, "--json", "-"});
+  REQUIRE(all.at("models").size() == 2);
+  const json &first = all.at("models")[0], &second = all.at("models")[1];
+  CHECK(first.at("mean_e2el_ms") == one.at("mean_e2el_ms"));
+  CHECK(first.at("output_throughput") == one.at("output_throughput"));
+  CHECK(first.at("first_gpu") == 0);
+  CHECK(second.at("first_gpu") == 4);  // its largest replica has four GPUs of a node
+  CHECK(all.at("totals").at("gpus") == 4 + 6);
+  CHECK(all.at("totals").at("output_throughput").get<double>() ==
+        Approx(first.at("output_throughput").get<double>() + second.at("output_throughput").get<double>()));
+  CHECK(all.at("totals").at("usd_per_hour").get<double>() == Approx(2.0 * 10));
+  CHECK(all.at("totals").at("promises") == 1);
+  const Outcome rows = tests::orrery({"serving", file, "--requests", "-"});
+  std::int64_t lines = 0;
+  for (const char* name : {"\nchat,", "\nlong,"})
+    for (std::size_t at = rows.out.find(name); at != std::string::npos; at = rows.out.find(name, at + 1)) ++lines;
+  CHECK(lines == first.at("completed").get<std::int64_t>() + second.at("completed").get<std::int64_t>());
+  for (const auto& [set, part] : {std::pair("models[0].gpus=20", "the cluster has 16"),
+                                  {"models[0].gpus=12", "but the cluster has 16"},
+                                  {"models[1].name=chat", "the second of the name chat"},
+                                  {"models[1].cluster={gpus: 8}", "unknown key"},
+                                  {"traffic={rate: 1/s, input: 9, output: 9}", "is of each model"}}) {
+    const Outcome refused = tests::orrery({"serving", file, "--set", set});
+    INFO(set << "\n" << refused.err);
+    CHECK(refused.status == 2);
+    CHECK(refused.err.find(part) != std::string::npos);
+  }
+  CHECK(tests::orrery({"run", file}).status == 2);
+}
+
 TEST_CASE("a user who asks the same question again finds all but its last block in the cache") {
   const Folder folder;
   std::string text =

@@ -30,7 +30,7 @@
 #include "tools/study/best_first.h"
 #include "tools/study/fingerprint.h"
 #include "tools/study/journal.h"
-#include "tools/study/served_search.h"
+#include "tools/study/served_models.h"
 #include "tools/study/study_page.h"
 
 namespace orrery::tools {
@@ -381,6 +381,17 @@ void answer(const SearchFlags& options, sim::Settings document, const LayoutSpac
   if (!quiet) std::cout << text.str();
 }
 
+/// Fleets of several models on one cluster.
+int search_models(const SearchFlags& options, const sim::Settings& document) {
+  const ServedModelsSearch found =
+      search_served_models(document, options.top, options.jobs > 0 ? options.jobs : default_jobs());
+  if (InterruptGuard::interrupted()) return kInterrupted;
+  if (!options.json.empty())
+    write_output(options.json, [&](std::ostream& out) { write_json(out, served_models_search_json(found)); });
+  if (options.json != "-") write_served_models_search(std::cout, found);
+  return kDone;
+}
+
 /// Fleets of a served scenario.
 int search_serving(const SearchFlags& options) {
   for (const auto& [given, name] : {std::pair(!options.csv.empty(), "--csv"),
@@ -398,6 +409,7 @@ int search_serving(const SearchFlags& options) {
   check_writable(options.json);
   const sim::Settings document = scenarios::read_scenario(options.scenario, options.sets);
   const InterruptGuard guard;
+  if (scenarios::serves_several(document)) return search_models(options, document);
   const ServedSearch found = search_served(document, options.top, options.jobs > 0 ? options.jobs : default_jobs());
   if (InterruptGuard::interrupted()) return kInterrupted;
   if (!options.json.empty())
@@ -409,7 +421,8 @@ int search_serving(const SearchFlags& options) {
 /// Whether the scenario that is named has a serving section.
 bool is_served(const SearchFlags& options) {
   if (options.scenario.empty() || options.first.asked()) return false;
-  return scenarios::read_scenario(options.scenario, {}).find("serving") != nullptr;
+  const sim::Settings document = scenarios::read_scenario(options.scenario, {});
+  return document.find("serving") != nullptr || scenarios::serves_several(document);
 }
 
 int search(SearchFlags& options) {

@@ -34,7 +34,7 @@ ServedChange simulate_change(const Settings& base, const std::string& what, cons
   change.what = what;
   change.sets = sets;
   change.gpus = study.mean_gpus();
-  const auto all = static_cast<double>(study.completed + study.refused + study.lost);
+  const auto all = static_cast<double>(study.completed + study.refused + study.turned_away + study.lost);
   change.kept_pct = all > 0 ? 100 * study.good / all : 0;
   if (study.duration_s > 0) change.per_gpu = study.output_tokens / study.duration_s / change.gpus;
   change.ttft_s = study.ttft.p99;

@@ -87,7 +87,8 @@ class Space {
       const bool closed = concurrency > 0;
       fleet.ttft_s = closed ? study.ttft.mean : study.ttft.p99;
       fleet.tpot_s = closed ? study.tpot.mean : study.tpot.p99;
-      fleet.kept_pct = study.refused > 0 ? 0 : 100 * study.good / static_cast<double>(study.completed);
+      fleet.kept_pct =
+          study.refused > 0 ? 0 : 100 * study.good / static_cast<double>(study.completed + study.turned_away);
       return fleet;
     } catch (const sim::UserError& error) {
       refusal = error.what();
@@ -281,7 +282,7 @@ ServedSearch search_served(const Settings& document, std::size_t top, unsigned j
   return search;
 }
 
-void write_served_search(std::ostream& out, const ServedSearch& search) {
+void write_served_fleets(std::ostream& out, const ServedSearch& search) {
   out << fmt::format("{}: {}; {} fleets simulated\n\n", search.scenario,
                      search.fewest ? "the fewest GPUs that keep what is promised"
                                    : "tokens a second and GPU against tokens a second and user",
@@ -310,6 +311,11 @@ void write_served_search(std::ostream& out, const ServedSearch& search) {
     table.add_row(std::move(cells));
   }
   table.write(out);
+}
+
+void write_served_search(std::ostream& out, const ServedSearch& search) {
+  write_served_fleets(out, search);
+  if (search.best.empty()) return;
   out << "\nThe first:\n  orrery serving SCENARIO";
   for (const std::string& set : search.best.front().sets) out << fmt::format(" --set '{}'", set);
   out << '\n';

@@ -33,6 +33,8 @@ struct ServedSearch {
 
 /// Throws sim::UserError where nothing can be searched for. `top`: how many fleets to keep where the fewest GPUs count.
 ServedSearch search_served(const sim::Settings& document, std::size_t top, unsigned jobs);
+/// The fleets alone, and with the command that runs the first of them.
+void write_served_fleets(std::ostream& out, const ServedSearch& search);
 void write_served_search(std::ostream& out, const ServedSearch& search);
 nlohmann::ordered_json served_search_json(const ServedSearch& search);
 

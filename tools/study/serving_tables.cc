@@ -578,7 +578,7 @@ std::optional<std::string> served_device_here(const std::string& name) {
 bool is_serving_table(const std::string& file) {
   if (!file.ends_with(".csv") && !file.ends_with(".csv.gz")) return false;
   const TableFile table = TableFile::parse(file, read_packed_text(file, "a table of measurements"));
-  return is_request_table(table) || form_of(table) != nullptr;
+  return is_request_table(table) || is_seconds_table(table) || form_of(table) != nullptr;
 }
 
 std::vector<ServingRow> rows_of_table(const TableFile& table, unsigned jobs,
@@ -604,6 +604,7 @@ std::vector<ServingRow> rows_of_table(const TableFile& table, unsigned jobs,
 std::vector<ServingRow> validate_serving(const std::string& file, unsigned jobs) {
   const TableFile table = TableFile::parse(file, read_packed_text(file, "a table of measurements"));
   if (is_request_table(table)) return validate_requests(table);
+  if (is_seconds_table(table)) return validate_seconds(table);
   const TableForm* form = form_of(table);
   if (form == nullptr) throw sim::UserError(fmt::format("{}: is no table of measured serving", file));
   return rows_of_table(table, jobs,

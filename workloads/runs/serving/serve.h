@@ -55,6 +55,7 @@ struct Fleet {
   double slow_factor = 1;
   std::optional<Autoscale> autoscale = {};  // of open loops
   std::optional<Failures> failures = {};    // likewise
+  Time looks_every = 0;                     // of the router at loads and caches; 0: it knows what is
 };
 
 /// Sums of what tiers of replicas did.
