@@ -96,7 +96,7 @@ void check_layout(const Settings& pool, const ServingScenario& s, const workload
                                  s.machine.gpus_per_node));
   if (layout.pipeline > model.layers)
     refuse("pipeline", fmt::format("got {}, expected at most the model's {} layers", layout.pipeline, model.layers));
-  if (layout.stage_gpus() % layout.expert != 0)
+  if (!layout.experts_apart() && layout.stage_gpus() % layout.expert != 0)
     refuse("expert", fmt::format("got {}, expected a divisor of tensor x attention_data = {}", layout.expert,
                                  layout.stage_gpus()));
   if (layout.expert > 1 && !model.experts.any())
@@ -104,6 +104,25 @@ void check_layout(const Settings& pool, const ServingScenario& s, const workload
   if (model.experts.any() && layout.expert > model.experts.count)
     refuse("expert",
            fmt::format("got {}, expected at most the model's {} experts", layout.expert, model.experts.count));
+}
+
+/// Experts on GPUs of their own, where answers are written.
+void check_experts_apart(const Settings& pool, const ServingScenario& s, const workloads::ServedLayout& layout) {
+  if (!layout.experts_apart()) {
+    if (layout.micro_batches > 1)
+      fail_at(pool, "parallelism.micro_batches", "are of experts on GPUs of their own, expected expert_gpus beside it");
+    return;
+  }
+  const auto refuse = [&](const std::string& message) { fail_at(pool, "parallelism.expert_gpus", message); };
+  const workloads::Model& model = s.replica.model;
+  if (!model.experts.any()) refuse(fmt::format("got {}, but {} has no experts", layout.expert_gpus, model.name));
+  if (layout.pipeline > 1) refuse("is of a replica without stages, expected pipeline: 1");
+  if (layout.expert < 2 || layout.expert_gpus % layout.expert != 0)
+    refuse(fmt::format("got {}, expected a multiple of expert, which is {} and has to be at least 2",
+                       layout.expert_gpus, layout.expert));
+  const Settings* role = given(&pool, "role");
+  if (role == nullptr || role->text() != "decode")
+    refuse("is of pools that write answers, expected role: decode, and a pool of role prefill beside");
 }
 
 /// Who has the GPUs that its pools may take.
@@ -120,7 +139,10 @@ void load_pool_layout(const Settings& pool, ServingScenario& s, ServedPool& p, b
   layout.expert = integer(section, "expert", 1);
   layout.attention_data = integer(section, "attention_data", 1);
   layout.redundant_experts = integer(&pool, "redundant_experts", 0);
+  layout.expert_gpus = integer(section, "expert_gpus", 0);
+  layout.micro_batches = integer(section, "micro_batches", layout.experts_apart() ? 3 : 1);
   check_layout(pool, s, layout);
+  check_experts_apart(pool, s, layout);
   const std::int64_t each = layout.gpus();
   const std::int64_t room = s.share.gpus;
   if (each > room)
@@ -181,6 +203,10 @@ void load_waits(const Settings& pool, ServedPool& p) {
   const std::string order = pool.get_choice("order", "arrival", {"arrival", "priority"});
   p.order = order == "priority" ? serving::Order::priority : serving::Order::arrival;
   p.max_waiting = integer(&pool, "max_waiting", 0);
+  p.max_cache_tokens = integer(&pool, "max_cache_tokens", 0);
+  if (p.max_cache_tokens > 0 && p.max_cache_tokens < p.limits.block_tokens)
+    fail_at(pool, "max_cache_tokens",
+            fmt::format("got {}, expected at least the {} of a block", p.max_cache_tokens, p.limits.block_tokens));
   const Settings* section = given(&pool, "gather");
   if (section == nullptr) return;
   if (!section->is_mapping()) section->expected("a mapping, as in {iterations: 20, fill: 0.9}");
@@ -386,6 +412,9 @@ void load_pool(const Settings& document, ServingScenario& s) {
   s.router_looks_every_s = sim::to_seconds(section.get_duration("router_looks_every", sim::Duration{}));
   if (s.router_looks_every_s > 0 && s.router == serving::Router::round_robin)
     section.at("router_looks_every").fail("is of a router that looks, expected router: least_loaded or prefix_aware");
+  s.front_ends = integer(&section, "front_ends", 1);
+  if (s.front_ends > 1 && s.router != serving::Router::round_robin)
+    section.at("front_ends").fail("deal in turn, expected router: round_robin");
   if (s.answers && s.answers->max_waiting > 0)
     section.at("pools").fail("has max_waiting where answers are written, expected it where prompts are computed");
   if (s.answers && !s.answers->tiers.empty())
@@ -394,6 +423,7 @@ void load_pool(const Settings& document, ServingScenario& s) {
     s.slo.ttft_s = sim::to_seconds(slo->get_duration("ttft", sim::Duration{}));
     s.slo.tpot_s = sim::to_seconds(slo->get_duration("tpot", sim::Duration{}));
     s.slo.percentile = slo->get_number("percentile", 99);
+    s.slo.window_s = sim::to_seconds(slo->get_duration("window", sim::seconds(s.slo.window_s)));
   }
 }
 

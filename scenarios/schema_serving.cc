@@ -25,24 +25,8 @@ Rows precision_rows() {
   };
 }
 
-Rows pool_rows() {
+Rows layout_rows() {
   return {
-      {"serving", "mapping", "", "-", {}, "The model is served, not trained: for orrery serving."},
-      {"serving.pools",
-       "list",
-       "",
-       "",
-       {},
-       "Replicas that are alike; one pool: prompts and answers together; two: apart."},
-      {"serving.pools[].name", "text", "", "all", {}, "Of the pool."},
-      {"serving.pools[].role", "choice", "", "both", {"both", "prefill", "decode"}, "What its replicas compute."},
-      {"serving.pools[].replicas",
-       "integer",
-       "replicas",
-       "as many as the GPUs make",
-       {},
-       "Copies of the model, each with its own requests.",
-       {"1", "1000000"}},
       {"serving.pools[].parallelism", "mapping", "", "-", {}, "How a replica is cut over its GPUs."},
       {"serving.pools[].parallelism.tensor",
        "integer",
@@ -66,6 +50,41 @@ Rows pool_rows() {
        {},
        "Tensor groups with sequences of their own, which share the experts.",
        {"1", "4096"}},
+      {"serving.pools[].parallelism.expert_gpus",
+       "integer",
+       "GPUs",
+       "0: those of attention",
+       {},
+       "Of their own for routed experts, beside those of attention, where answers are written.",
+       {"0", "4096"}},
+      {"serving.pools[].parallelism.micro_batches",
+       "integer",
+       "",
+       "3 with expert_gpus, else 1",
+       {},
+       "That go to and fro between attention and experts on GPUs of their own.",
+       {"1", "16"}},
+  };
+}
+
+Rows pool_rows() {
+  return {
+      {"serving", "mapping", "", "-", {}, "The model is served, not trained: for orrery serving."},
+      {"serving.pools",
+       "list",
+       "",
+       "",
+       {},
+       "Replicas that are alike; one pool: prompts and answers together; two: apart."},
+      {"serving.pools[].name", "text", "", "all", {}, "Of the pool."},
+      {"serving.pools[].role", "choice", "", "both", {"both", "prefill", "decode"}, "What its replicas compute."},
+      {"serving.pools[].replicas",
+       "integer",
+       "replicas",
+       "as many as the GPUs make",
+       {},
+       "Copies of the model, each with its own requests.",
+       {"1", "1000000"}},
       {"serving.pools[].max_sequences",
        "integer",
        "sequences",
@@ -119,6 +138,13 @@ Rows beside_pool_rows() {
        "arrival",
        {"arrival", "priority"},
        "Who of those that wait comes first, and is thrown out last: by arrival, or by priority and then by arrival."},
+      {"serving.pools[].max_cache_tokens",
+       "integer",
+       "tokens",
+       "what memory holds",
+       {},
+       "Of the cache of an attention group, where memory holds more (SGLang's --max-total-tokens).",
+       {"0", "1000000000"}},
       {"serving.pools[].max_waiting",
        "integer",
        "requests",
@@ -204,7 +230,14 @@ Rows fleet_rows() {
        "",
        "round_robin",
        {"round_robin", "least_loaded", "prefix_aware"},
-       "Which replica a request goes to."},
+       "Which replica a request goes to, and of pools apart in turn which writes its answer."},
+      {"serving.front_ends",
+       "integer",
+       "",
+       "1",
+       {},
+       "That deal requests out in turn, each for itself; a request comes to one of them by chance.",
+       {"1", "1000"}},
       {"serving.router_looks_every",
        "quantity",
        "time",
@@ -215,6 +248,13 @@ Rows fleet_rows() {
       {"serving.slo", "mapping", "", "-", {}, "What users were promised."},
       {"serving.slo.ttft", "quantity", "time", "-", {}, "To the first token.", {"1 us", "1 h"}},
       {"serving.slo.tpot", "quantity", "time", "-", {}, "For each further token.", {"1 us", "1 h"}},
+      {"serving.slo.window",
+       "quantity",
+       "time",
+       "5 min",
+       {},
+       "Length of the busiest stretch, for which orrery search seeks a fleet too; at most a fifth of the run.",
+       {"1 s", "24 h"}},
       {"serving.slo.percentile",
        "number",
        "",
@@ -434,7 +474,8 @@ const std::vector<std::string>& served_type_names() {
 
 std::vector<Key> serving_keys() {
   Rows all = precision_rows();
-  for (Rows rows : {pool_rows(), beside_pool_rows(), fleet_rows(), elastic_rows(), traffic_rows(), models_rows()})
+  for (Rows rows :
+       {pool_rows(), layout_rows(), beside_pool_rows(), fleet_rows(), elastic_rows(), traffic_rows(), models_rows()})
     std::move(rows.begin(), rows.end(), std::back_inserter(all));
   return all;
 }

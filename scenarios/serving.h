@@ -17,6 +17,7 @@ namespace orrery::scenarios {
 /// What users were promised; 0: not given.
 struct Slo {
   double ttft_s = 0, tpot_s = 0, percentile = 99;
+  double window_s = 300;  // of the busiest stretch, where it is looked at by itself
   bool any() const { return ttft_s > 0 || tpot_s > 0; }
 };
 
@@ -42,8 +43,9 @@ struct ServedPool {
   } gather;
   std::int64_t polls_every = 1;
   serving::Order order = serving::Order::arrival;
-  std::int64_t max_waiting = 0;  // beyond which requests are turned away; 0: none is
-  std::int64_t slow = 0;         // of its replicas, which take slow_factor times as long
+  std::int64_t max_waiting = 0;       // beyond which requests are turned away; 0: none is
+  std::int64_t max_cache_tokens = 0;  // of an attention group, whatever memory would hold; 0: what it holds
+  std::int64_t slow = 0;              // of its replicas, which take slow_factor times as long
   double slow_factor = 1;
   struct Tier {
     std::string name;
@@ -79,6 +81,7 @@ struct ServingScenario : ServedPool {
   std::int64_t all_gpus() const { return gpus() + (answers ? answers->gpus() : 0); }
   serving::Router router = serving::Router::round_robin;
   double router_looks_every_s = 0;  // 0: it knows what is
+  std::int64_t front_ends = 1;      // that deal in turn
   std::optional<serving::Autoscale> autoscale;
   std::optional<serving::Failures> failures;
   Slo slo;

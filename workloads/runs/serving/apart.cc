@@ -158,6 +158,7 @@ class Loop {
     blocks_.resize(trace_.requests.size(), 0);
     groups_.resize(static_cast<std::size_t>(second_.size()), 0);
     from_groups_.resize(static_cast<std::size_t>(first_.size()), 0);
+    if (fleet_.decode.router == Router::round_robin) lines_.resize(static_cast<std::size_t>(second_.size()));
     const auto count = static_cast<std::int32_t>(trace_.requests.size());
     const std::int64_t at_once = trace_.concurrency > 0 ? trace_.concurrency : count;
     for (; come_ < std::min<std::int64_t>(at_once, count); ++come_)
@@ -183,7 +184,9 @@ class Loop {
   /// A cache is there.
   void through(std::int32_t request, Time at) { coming_.push({at, Coming::What::there, request}); }
   ApartOutcome outcome() {
-    SIM_CHECK(waiting_.empty(), "{} requests wait to be handed over for ever", waiting_.size());
+    std::size_t waiting = waiting_.size();
+    for (const std::deque<std::int32_t>& line : lines_) waiting += line.size();
+    SIM_CHECK(waiting == 0, "{} requests wait to be handed over for ever", waiting);
     finish();
     return std::move(out_);
   }
@@ -216,7 +219,7 @@ class Loop {
         return begin(next.request, next.at);
       case Coming::What::computed:
         out_.handed[static_cast<std::size_t>(next.request)].computed = next.at;
-        waiting_.push_back(next.request);
+        line_of(next.request).push_back(next.request);
         return hand_over(next.at);
       case Coming::What::there:
         return arrive(next.request, next.at);
@@ -241,19 +244,36 @@ class Loop {
       served.refused = true;
       return next_of_loop(at);
     }
-    const std::int64_t replica = routed(fleet_.prefill, fleet_.prefill.replicas, trace_, r, turn_++, at, looks_,
+    const std::int64_t replica = routed(fleet_.prefill, fleet_.prefill.replicas, trace_, r, turns_, at, looks_,
                                         [&](std::int64_t i) -> Replica& { return first_.at(i); });
     if (first_.at(replica).full()) {
       served.refused = served.turned_away = true;
       return next_of_loop(at);
     }
     first_.at(replica).add(request, at);
-    out_.handed[static_cast<std::size_t>(request)].from = static_cast<std::int32_t>(replica);
+    ApartOutcome::Handed& handed = out_.handed[static_cast<std::size_t>(request)];
+    handed.from = static_cast<std::int32_t>(replica);
+    // Dealt out in turn, an answer waits for its replica, whether another has room or not.
+    if (!lines_.empty())
+      handed.to = static_cast<std::int32_t>(answer_turns_.next(fleet_.decode.front_ends, second_.size(), 1));
     first_.changed(replica);
+  }
+
+  /// Where it waits for room: with all others, or for the replica that it was dealt out to.
+  std::deque<std::int32_t>& line_of(std::int32_t request) {
+    if (lines_.empty()) return waiting_;
+    return lines_[static_cast<std::size_t>(out_.handed[static_cast<std::size_t>(request)].to)];
   }
 
   /// Those that wait, in their order, as far as there is room.
   void hand_over(Time at) {
+    for (std::size_t i = 0; i < lines_.size(); ++i) {
+      while (!lines_[i].empty() && second_.at(static_cast<std::int64_t>(i)).reserve(lines_[i].front())) {
+        const std::int32_t request = lines_[i].front();
+        lines_[i].pop_front();
+        begin_flow(request, static_cast<std::int64_t>(i), at);
+      }
+    }
     while (!waiting_.empty()) {
       const std::int32_t request = waiting_.front();
       std::vector<std::int64_t> order(static_cast<std::size_t>(second_.size()));
@@ -303,21 +323,24 @@ class Loop {
     handed.there = at;
     first_.at(handed.from).give_left(blocks_[static_cast<std::size_t>(request)], at);
     first_.changed(handed.from);
-    if (trace_.requests[static_cast<std::size_t>(request)].output == 1 &&
-        fleet_.decode.limits.first_token != FirstToken::decode) {
+    const FirstToken habit = fleet_.decode.limits.first_token;
+    // Shown with the cache it is seen when the engine there looks for caches that have come, once an iteration
+    // (sglang, disaggregation/decode.py, process_decode_queue; TensorRT-LLM, py_executor.py,
+    // _handle_first_token_response).
+    const Time shown = habit == FirstToken::transfer ? second_.at(handed.to).next_turn(at) : at;
+    if (trace_.requests[static_cast<std::size_t>(request)].output == 1 && habit != FirstToken::decode) {
       // Nothing is left to write: its place is given back at once.
       second_.at(handed.to).drop(request);
       second_.outcome.requests[static_cast<std::size_t>(request)] = {
-          .arrival = at, .begun = at, .first = at, .last = at, .replica = handed.to};
+          .arrival = at, .begun = at, .first = shown, .last = shown, .replica = handed.to};
       second_.outcome.end = std::max(second_.outcome.end, at);
-      coming_.push({at, Coming::What::given, request});
+      coming_.push({shown, Coming::What::given, request});
       return;
     }
-    const FirstToken habit = fleet_.decode.limits.first_token;
     second_.at(handed.to).join(request, at,
                                habit == FirstToken::decode    ? kNever
                                : habit == FirstToken::prefill ? handed.computed
-                                                              : at);
+                                                              : shown);
     second_.changed(handed.to);
   }
 
@@ -352,11 +375,12 @@ class Loop {
   ApartOutcome out_;
   std::priority_queue<Coming> coming_;
   std::int32_t come_ = 0;
-  std::int64_t turn_ = 0;
+  Turns turns_, answer_turns_;
   Looks looks_;
   std::vector<Replica::Finished> computed_, ended_;
-  std::vector<std::int64_t> blocks_;  // that each prompt left behind
-  std::deque<std::int32_t> waiting_;  // for room in the second pool
+  std::vector<std::int64_t> blocks_;             // that each prompt left behind
+  std::deque<std::int32_t> waiting_;             // for room in the second pool
+  std::vector<std::deque<std::int32_t>> lines_;  // or for each replica of it, where they are dealt out in turn
   std::vector<std::int64_t> groups_, from_groups_;
 };
 

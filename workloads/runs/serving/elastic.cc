@@ -142,7 +142,7 @@ class Elastic {
       replica.run(now);
       return replica;
     };
-    const std::int64_t number = routed(fleet_, std::ssize(open_), trace_, request, turn_++, now, looks_, then);
+    const std::int64_t number = routed(fleet_, std::ssize(open_), trace_, request, turns_, now, looks_, then);
     at(open_[static_cast<std::size_t>(number)]).replica->add(id, now, request.arrival);
   }
 
@@ -360,7 +360,7 @@ class Elastic {
   std::vector<std::unique_ptr<Replica>> retired_;
   std::vector<std::int64_t> open_;
   std::deque<std::int32_t> door_;  // requests that no replica takes
-  std::int64_t turn_ = 0;
+  Turns turns_;
   Looks looks_;
   std::priority_queue<Event> events_;
   std::vector<double> sums_;

@@ -78,6 +78,13 @@ std::int64_t Replica::found(std::span<const std::int32_t> contents) const {
   return here + tiers_.found(contents.subspan(static_cast<std::size_t>(here)));
 }
 
+Time Replica::next_turn(Time at) {
+  if (stretch_.steps == 0 || at <= now_) return std::max(at, now_);
+  const std::int64_t sequences = scheduler_.decoding(), keys = scheduler_.keys();
+  const std::int64_t steps = steps_to_reach(times_, sequences, keys, stretch_.steps, at - now_);
+  return now_ + time_of_steps(times_, sequences, keys, steps);
+}
+
 std::vector<bool> Replica::contents() const {
   std::vector<bool> all(static_cast<std::size_t>(trace_.different));
   for (std::int32_t content = 0; content < trace_.different; ++content)

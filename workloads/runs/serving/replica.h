@@ -70,6 +70,8 @@ class Replica {
   std::vector<std::int32_t> abandon();
   /// Contents of a prompt, from the first on, that its cache and the tiers below it have.
   std::int64_t found(std::span<const std::int32_t> contents) const;
+  /// When the engine's loop comes round next: behind the iteration that runs at that time.
+  Time next_turn(Time at);
   /// Of all contents, whether they have it.
   std::vector<bool> contents() const;
   std::vector<TierUse> tiers() const { return tiers_.use(); }

@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "sim/hash.h"
 #include "workloads/runs/serving/replica.h"
 #include "workloads/runs/serving/serve.h"
 
@@ -27,12 +28,29 @@ struct Looks {
   }
 };
 
-/// One of `count` replicas. `turn`: how many requests were dealt out before it; `at`: the replica of a number, as it is
-/// at `now`, when the request comes.
+/// Who deals requests out in turn. Of several front ends each begins somewhere and knows of its own alone.
+class Turns {
+ public:
+  /// `salt`: tells apart the turns of several pools, which front ends begin differently.
+  std::int64_t next(std::int64_t front_ends, std::int64_t count, std::uint64_t salt = 0) {
+    const std::int64_t turn = turn_++;
+    if (front_ends <= 1) return turn % count;
+    dealt_.resize(static_cast<std::size_t>(front_ends), 0);
+    const auto all = static_cast<std::uint64_t>(front_ends), n = static_cast<std::uint64_t>(count);
+    const std::uint64_t one = sim::hash_pair(1, static_cast<std::uint64_t>(turn)) % all;
+    return static_cast<std::int64_t>((sim::hash_pair(2 + salt, one) + dealt_[one]++) % n);
+  }
+
+ private:
+  std::int64_t turn_ = 0;
+  std::vector<std::uint64_t> dealt_;  // by front end
+};
+
+/// One of `count` replicas. `at`: the replica of a number, as it is at `now`, when the request comes.
 template <class ReplicaAt>
-std::int64_t routed(const Fleet& fleet, std::int64_t count, const Trace& trace, const Request& request,
-                    std::int64_t turn, Time now, Looks& looks, ReplicaAt at) {
-  if (fleet.router == Router::round_robin) return turn % count;
+std::int64_t routed(const Fleet& fleet, std::int64_t count, const Trace& trace, const Request& request, Turns& turns,
+                    Time now, Looks& looks, ReplicaAt at) {
+  if (fleet.router == Router::round_robin) return turns.next(fleet.front_ends, count);
   const bool by_prefix = fleet.router == Router::prefix_aware && fleet.limits.prefix_caching;
   const bool stale = fleet.looks_every > 0;
   if (stale && (now >= looks.until || std::ssize(looks.loads) != count)) {
