@@ -206,6 +206,82 @@ traffic: {rate: 20/s, input: 700, output: 60, duration: 5 s}
   }
 }
 
+TEST_CASE("a search finds what the mean of a load takes, and what its peak does") {
+  const Folder folder;
+  const std::string file = folder.write("peak.yaml", R"(name: peak
+cluster: {device: h100-sxm-80gb, gpus: 8}
+model: llama3.1-70b
+precision: {weights: fp8, kv_cache: fp8}
+software: vllm-0.15
+serving: {slo: {ttft: 400 ms, tpot: 28 ms, percentile: 80, window: 6 s}}
+traffic: {rate: 8/s, levels: [0.5, 0.5, 0.5, 0.5, 3], input: 900, output: 80, duration: 40 s}
+)");
+  const json found = answer_of({"search", file, "--json", "-"});
+  const json &mean = found.at("rows"), &peak = found.at("peak");
+  REQUIRE(!mean.empty());
+  REQUIRE(!peak.at("rows").empty());
+  // The last fifth has three times the mean.
+  CHECK(peak.at("requests_per_s").get<double>() > 2 * peak.at("mean_requests_per_s").get<double>());
+  CHECK(peak.at("window_s").get<double>() == Approx(6));
+  CHECK(peak.at("rows")[0].at("gpus").get<std::int64_t>() >= mean[0].at("gpus").get<std::int64_t>());
+  for (const json& row : peak.at("rows")) {
+    CHECK(row.at("peak_kept_pct").get<double>() >= 80);
+    CHECK(row.at("kept_pct").get<double>() >= 80);
+  }
+  // Of each kind the first in the list.
+  for (const auto& [kind, apart] : {std::pair("together", false), {"apart", true}}) {
+    const auto first =
+        std::find_if(mean.begin(), mean.end(), [&, &is = apart](const json& row) { return row.at("apart") == is; });
+    if (first != mean.end()) CHECK(found.at(kind).at("layout") == first->at("layout"));
+  }
+}
+
+TEST_CASE("together or apart is asked for each pair of lengths, and each answer is that of its own search") {
+  const Folder folder;
+  const std::string file = folder.write("open.yaml", R"(name: open
+cluster: {device: h100-sxm-80gb, gpus: 4}
+model: llama3.1-8b
+software: vllm-0.15
+serving: {slo: {ttft: 500 ms, tpot: 12 ms, percentile: 90}}
+traffic: {rate: 10/s, input: 700, output: 60, duration: 4 s}
+)");
+  const json both = answer_of({"search", file, "--lengths", "300:100,2000:20", "--json", "-"});
+  REQUIRE(both.at("workloads").size() == 2);
+  const json alone =
+      answer_of({"search", file, "--set", "traffic.input=2000", "--set", "traffic.output=20", "--json", "-"});
+  CHECK(both.at("workloads")[1].at("input_tokens") == 2000);
+  CHECK(both.at("workloads")[1].at("together") == alone.at("together"));
+  CHECK(both.at("workloads")[1].at("apart") == alone.at("apart"));
+  for (const char* lengths : {"300", "300:", "a:4", "300:0", "1:2,"}) {
+    const Outcome refused = tests::orrery({"search", file, "--lengths", lengths});
+    INFO(lengths);
+    CHECK(refused.status == 2);
+    CHECK(refused.err.find("as in 1024:128") != std::string::npos);
+  }
+}
+
+TEST_CASE("advice for pools apart moves replicas and caches, and puts the pools together") {
+  const Folder folder;
+  const std::string file = folder.write("apart.yaml", kApart);
+  const json advice = answer_of({"advise", file, "--json", "-"});
+  std::string all;
+  for (const json& row : advice.at("rows")) {
+    all += row.at("change").get<std::string>() + "\n";
+    std::vector<std::string> words{"serving", file, "--json", "-"};
+    for (const json& set : row.at("set")) words.insert(words.end(), {"--set", set.get<std::string>()});
+    CHECK(answer_of(words).at("gpus").get<double>() == Approx(row.at("gpus").get<double>()));
+  }
+  INFO(all);
+  for (const char* part :
+       {"3 replicas for prompts and 1 for answers", "layer by layer", "answers under way", "together, on 2 replicas"})
+    CHECK(all.find(part) != std::string::npos);
+  // And of one pool: apart.
+  const json one = answer_of({"advise", "llama3.1-70b-serving-h100", "--json", "-", "--set", "traffic.duration=10 s"});
+  std::string changes;
+  for (const json& row : one.at("rows")) changes += row.at("change").get<std::string>() + "\n";
+  CHECK(changes.find("prompts on 1 of 2 replicas") != std::string::npos);
+}
+
 TEST_CASE("requests of a measured run stand each beside its prediction") {
   const Folder folder;
   std::string text =

@@ -40,7 +40,7 @@ namespace {
 using nlohmann::ordered_json;
 
 struct SearchFlags {
-  std::string scenario, objective = "tokens_per_s", csv, json, report, deadline, tokens, resume;
+  std::string scenario, objective = "tokens_per_s", csv, json, report, deadline, tokens, resume, lengths;
   std::vector<std::string> sets, varies, assumed;
   FirstQuestion first;
   std::int64_t most_gpus = 0;
@@ -392,6 +392,17 @@ int search_models(const SearchFlags& options, const sim::Settings& document) {
   return kDone;
 }
 
+/// Together or apart, by the lengths of prompts and answers.
+int search_lengths(const SearchFlags& options, const sim::Settings& document) {
+  const std::vector<ServedWorkloadSearch> found =
+      search_workloads(document, options.lengths, options.jobs > 0 ? options.jobs : default_jobs());
+  if (InterruptGuard::interrupted()) return kInterrupted;
+  if (!options.json.empty())
+    write_output(options.json, [&](std::ostream& out) { write_json(out, workload_searches_json(found)); });
+  if (options.json != "-") write_workload_searches(std::cout, found);
+  return kDone;
+}
+
 /// Fleets of a served scenario.
 int search_serving(const SearchFlags& options) {
   for (const auto& [given, name] : {std::pair(!options.csv.empty(), "--csv"),
@@ -409,7 +420,12 @@ int search_serving(const SearchFlags& options) {
   check_writable(options.json);
   const sim::Settings document = scenarios::read_scenario(options.scenario, options.sets);
   const InterruptGuard guard;
-  if (scenarios::serves_several(document)) return search_models(options, document);
+  if (scenarios::serves_several(document)) {
+    if (!options.lengths.empty())
+      throw sim::UserError("search: got --lengths for several models, expected a scenario of one");
+    return search_models(options, document);
+  }
+  if (!options.lengths.empty()) return search_lengths(options, document);
   const ServedSearch found = search_served(document, options.top, options.jobs > 0 ? options.jobs : default_jobs());
   if (InterruptGuard::interrupted()) return kInterrupted;
   if (!options.json.empty())
@@ -427,6 +443,7 @@ bool is_served(const SearchFlags& options) {
 
 int search(SearchFlags& options) {
   if (is_served(options)) return search_serving(options);
+  if (!options.lengths.empty()) throw sim::UserError("search: --lengths is of a served scenario");
   for (const std::string& file : {options.csv, options.json, options.resume, options.first.out}) check_writable(file);
   check_report(options.report);
   Question question = read_question(options);
@@ -517,6 +534,10 @@ Action declare_search(CommandOptions app) {
   app.add_option("--tokens", options->tokens, "tokens to train on, as training.tokens").type_name("N");
   app.add_option("--deadline", options->deadline, "the whole training must be done in this time, as in '30 days'")
       .type_name("TIME");
+  app.add_option("--lengths", options->lengths,
+                 "of a served scenario: prompts and answers together or apart, for each of these lengths of them, as "
+                 "in 1024:128,8192:1024")
+      .type_name("IN:OUT,...");
   app.add_option("--max-gpus", options->most_gpus, "try clusters of up to N GPUs (with --deadline: the scenario's)")
       .type_name("N")
       .check(Range(1, 1 << 20));

@@ -32,6 +32,8 @@ std::string served_layout_text(const workloads::ServedLayout& layout) {
   if (layout.pipeline > 1) text += fmt::format(" PP {}", layout.pipeline);
   if (layout.attention_data > 1) text += fmt::format(" attention-DP {}", layout.attention_data);
   if (layout.expert > 1) text += fmt::format(" EP {}", layout.expert);
+  if (layout.experts_apart())
+    text += fmt::format(" on {} GPUs of their own, {} micro-batches", layout.expert_gpus, layout.micro_batches);
   if (layout.redundant_experts > 0) text += fmt::format(" with {} experts twice", layout.redundant_experts);
   return text;
 }

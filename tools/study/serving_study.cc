@@ -59,7 +59,6 @@ bool waits_grow(const ServingStudy& study) {
 }
 
 void count_requests(ServingStudy& study) {
-  const scenarios::Slo& slo = study.scenario.slo;
   std::vector<double> ttft, tpot, e2el;
   serving::Time from = serving::kNever, until = 0;
   double gaps = 0, gap_time = 0;
@@ -93,8 +92,7 @@ void count_requests(ServingStudy& study) {
     }
     from = std::min(from, served.arrival);
     until = std::max(until, served.last);
-    const bool good = (slo.ttft_s == 0 || first <= slo.ttft_s) && (slo.tpot_s == 0 || each <= slo.tpot_s);
-    study.good += good ? 1 : 0;
+    study.good += study.within_promise(i) ? 1 : 0;
   }
   if (study.completed == 0) return;
   const auto n = static_cast<double>(study.completed);
@@ -123,7 +121,6 @@ void count_priorities(ServingStudy& study) {
     std::vector<double> ttft, tpot;
   };
   std::map<std::int32_t, Values> by_priority;
-  const scenarios::Slo& slo = study.scenario.slo;
   for (std::size_t i = static_cast<std::size_t>(study.trace.warm_up); i < study.trace.requests.size(); ++i) {
     const serving::Served& served = study.outcome.requests[i];
     const serving::Request& request = study.trace.requests[i];
@@ -137,8 +134,7 @@ void count_priorities(ServingStudy& study) {
     ++values.sums.completed;
     values.ttft.push_back(first);
     if (request.output > 1) values.tpot.push_back(each);
-    const bool good = (slo.ttft_s == 0 || first <= slo.ttft_s) && (slo.tpot_s == 0 || each <= slo.tpot_s);
-    values.sums.good += good ? 1 : 0;
+    values.sums.good += study.within_promise(i) ? 1 : 0;
   }
   for (auto& [priority, values] : by_priority) {
     values.sums.priority = priority;
@@ -259,7 +255,14 @@ PoolStudy pool_of(const scenarios::ServingScenario& scenario, const scenarios::S
   study.memory = workloads::serving_memory(pool.replica, times.pass(),
                                            static_cast<double>(scenario.machine.device.memory().value()), pool.limits);
   if (study.memory.blocks < 1) throw sim::UserError(shortage(study.memory, scenario));
+  if (const double apart = workloads::apart_weight_bytes(times.pass()); apart > study.memory.given)
+    throw sim::UserError(fmt::format(
+        "{}: {:.1f} GB of experts' weights are more than the {:.1f} GB that {} takes of a {}, expected more "
+        "expert_gpus",
+        scenario.id, apart / 1e9, study.memory.given / 1e9, pool.replica.engine.name, scenario.machine.device.name()));
   study.pool.limits.max_sequences = study.memory.sequences;
+  if (pool.max_cache_tokens > 0)
+    study.memory.blocks = std::min(study.memory.blocks, pool.max_cache_tokens / pool.limits.block_tokens);
   // Micro-batches of all stages share a stage's cache.
   study.blocks = study.memory.blocks * pool.replica.layout.attention_data;
   return study;
@@ -387,11 +390,11 @@ std::unique_ptr<Prepared> prepared(const scenarios::ServingScenario& scenario) {
   }
   study.memory = study.pools.back().memory;
   study.blocks = study.pools.back().blocks;
-  study.trace = scenario.trace_file.empty() ? serving::trace_of(scenario.traffic, scenario.limits.block_tokens)
-                                            : trace_in_file(scenario);
+  study.trace = traffic_of(scenario);
   if (study.trace.requests.empty()) throw sim::UserError(scenario.id + ": traffic comes to no request at all");
   p.fleet.replicas = scenario.replicas;
   p.fleet.router = scenario.router;
+  p.fleet.front_ends = scenario.front_ends;
   p.fleet.looks_every = static_cast<serving::Time>(scenario.router_looks_every_s * kPicoseconds);
   p.fleet.slow = scenario.slow;
   p.fleet.slow_factor = scenario.slow_factor;
@@ -441,6 +444,22 @@ ServingStudy counted(Prepared& p) {
 }
 
 }  // namespace
+
+serving::Trace traffic_of(const scenarios::ServingScenario& scenario) {
+  return scenario.trace_file.empty() ? serving::trace_of(scenario.traffic, scenario.limits.block_tokens)
+                                     : trace_in_file(scenario);
+}
+
+bool ServingStudy::within_promise(std::size_t request) const {
+  const serving::Served& served = outcome.requests[request];
+  if (served.refused || served.lost) return false;
+  const scenarios::Slo& slo = scenario.slo;
+  const double first = static_cast<double>(served.first - served.arrival) / kPicoseconds;
+  const double rest = static_cast<double>(served.last - served.first) / kPicoseconds;
+  const std::int32_t output = trace.requests[request].output;
+  return (slo.ttft_s == 0 || first <= slo.ttft_s) &&
+         (slo.tpot_s == 0 || output == 1 || rest / (output - 1) <= slo.tpot_s);
+}
 
 std::vector<PoolStudy> served_pools(const scenarios::ServingScenario& scenario) {
   std::vector<PoolStudy> pools{pool_of(scenario, scenario, times_of(scenario, scenario))};

@@ -71,6 +71,8 @@ struct ServingStudy {
     return !outcome.held.empty() && fleet_s > 0 ? gpu_s / fleet_s : static_cast<double>(gpus());
   }
   std::int64_t gpus() const { return scenario.all_gpus(); }
+  /// Whether a request was served as was promised.
+  bool within_promise(std::size_t request) const;
   /// What replicas of a pool did.
   const serving::Outcome& outcome_of(std::size_t pool) const {
     return apart && pool == 0 ? apart->prefill : apart ? apart->decode : outcome;
@@ -85,6 +87,8 @@ struct ServingStudy {
 
 /// The room that weights leave for a cache in each pool, without a run. Throws sim::UserError where there is none.
 std::vector<PoolStudy> served_pools(const scenarios::ServingScenario& scenario);
+/// The requests that come. Throws sim::UserError where a trace cannot be read.
+serving::Trace traffic_of(const scenarios::ServingScenario& scenario);
 /// Throws sim::UserError where weights do not fit or a trace cannot be read.
 ServingStudy study_serving(const scenarios::ServingScenario& scenario);
 /// Of several on GPUs of their own of one cluster, whose caches cross one network.
