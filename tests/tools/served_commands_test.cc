@@ -236,6 +236,28 @@ traffic: {rate: 8/s, levels: [0.5, 0.5, 0.5, 0.5, 3], input: 900, output: 80, du
   }
 }
 
+TEST_CASE("a search of a mixture tries experts on GPUs of their own") {
+  const Folder folder;
+  const std::string file = folder.write("mixture.yaml", R"(name: mixture
+cluster: {device: h100-sxm-80gb, gpus: 8}
+model: deepseek-v2-lite
+software: sglang-0.5
+serving: {slo: {ttft: 2 s, tpot: 60 ms, percentile: 80}}
+traffic: {rate: 10/s, input: 500, output: 40, duration: 4 s}
+)");
+  const json found = answer_of({"search", file, "--top", "1000", "--json", "-"});
+  const auto apart = [](const json& row) {
+    return row.at("set")[0].get<std::string>().find("expert_gpus") != std::string::npos;
+  };
+  const json& rows = found.at("rows");
+  const auto first = std::find_if(rows.begin(), rows.end(), apart);
+  REQUIRE(first != rows.end());
+  CHECK(first->at("apart") == true);
+  const json again = answer_of({"serving", file, "--json", "-", "--set", first->at("set")[0].get<std::string>()});
+  CHECK(again.at("gpus") == first->at("gpus"));
+  CHECK(again.at("output_tokens_per_s_per_gpu") == first->at("output_tokens_per_s_per_gpu"));
+}
+
 TEST_CASE("together or apart is asked for each pair of lengths, and each answer is that of its own search") {
   const Folder folder;
   const std::string file = folder.write("open.yaml", R"(name: open

@@ -1,8 +1,9 @@
 // See served_search.h. A layout is tensor x attention groups x expert groups of at most the cluster's GPUs (and at most
 // kMostGpus); what else a pool says is kept. Fewest GPUs: replicas double until the promise is kept, and are bisected;
 // together first, then apart with the pairs of the layouts that did best, answers' replicas found beside more than
-// enough of prompts', and these then cut down. For the peak the same from there on. Left out: pipelines, limits of
-// batches, devices; `orrery sweep` varies any key.
+// enough of prompts', and these then cut down; of a mixture's best pairs also with as many GPUs beside for experts
+// alone. For the peak the same from there on. Left out: pipelines, limits of batches, devices; `orrery sweep` varies
+// any key.
 #include "tools/study/served_search.h"
 
 #include <fmt/format.h>
@@ -34,11 +35,13 @@ constexpr std::size_t kPairs = 3;
 
 struct PoolLayout {
   std::int64_t tensor = 1, attention_data = 1, expert = 1;
-  std::int64_t gpus() const { return tensor * attention_data; }
+  std::int64_t expert_gpus = 0, micro_batches = 1;  // of answers whose experts lie apart
+  std::int64_t gpus() const { return tensor * attention_data + expert_gpus; }
   std::string text() const {
     std::string out = fmt::format("TP{}", tensor);
     if (attention_data > 1) out += fmt::format(" DP{}", attention_data);
     if (expert > 1) out += fmt::format(" EP{}", expert);
+    if (expert_gpus > 0) out += fmt::format(" apart, {} micro-batches", micro_batches);
     return out;
   }
 };
@@ -98,8 +101,11 @@ class Space {
   BusiestStretch busiest() const { return busiest_of(traffic_of(base_), base_.slo.window_s); }
 
   std::string pool(const char* role, const PoolLayout& layout, std::int64_t replicas) const {
-    return fmt::format("{{role: {}, replicas: {}, parallelism: {{tensor: {}, attention_data: {}, expert: {}}}{}}}",
-                       role, replicas, layout.tensor, layout.attention_data, layout.expert, kept_);
+    const std::string apart = layout.expert_gpus > 0 ? fmt::format(", expert_gpus: {}, micro_batches: {}",
+                                                                   layout.expert_gpus, layout.micro_batches)
+                                                     : "";
+    return fmt::format("{{role: {}, replicas: {}, parallelism: {{tensor: {}, attention_data: {}, expert: {}{}}}{}}}",
+                       role, replicas, layout.tensor, layout.attention_data, layout.expert, apart, kept_);
   }
 
   /// Nothing where the loader refuses it, or it does not fit.
@@ -245,6 +251,28 @@ void count(ServedSearch& search, std::vector<Found>& all) {
   }
 }
 
+/// The best pairs of a mixture, with as many GPUs beside those that write answers for experts alone.
+std::vector<Found> experts_apart(const Space& space, const std::vector<Found>& pairs) {
+  std::vector<Found> out;
+  std::vector<const Found*> sorted;
+  const std::int64_t most = space.base().replica.model.experts.count;
+  for (const Found& found : pairs)
+    if (found.fleet && most > 0) sorted.push_back(&found);
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const Found* a, const Found* b) { return a->fleet->gpus < b->fleet->gpus; });
+  if (sorted.size() > kPairs) sorted.resize(kPairs);
+  for (const Found* found : sorted) {
+    PoolLayout answers = found->second;
+    answers.expert = answers.expert_gpus = std::max<std::int64_t>(2, answers.gpus());
+    if (answers.expert > most) continue;
+    for (const std::int64_t batches : {2, 3}) {
+      answers.micro_batches = batches;
+      out.push_back({found->first, answers});
+    }
+  }
+  return out;
+}
+
 void search_fewest(const Space& space, ServedSearch& search, unsigned jobs) {
   std::vector<Found> together;
   for (const PoolLayout& layout : space.layouts()) together.push_back({layout, layout});
@@ -263,6 +291,9 @@ void search_fewest(const Space& space, ServedSearch& search, unsigned jobs) {
     for (const PoolLayout& answers : good) apart.push_back({prompts, answers});
   for_each_parallel(apart.size(), jobs, "pairs", [&](std::size_t i) { find_apart(space, apart[i]); });
   count(search, apart);
+  std::vector<Found> experts = experts_apart(space, apart);
+  for_each_parallel(experts.size(), jobs, "experts apart", [&](std::size_t i) { find_apart(space, experts[i]); });
+  count(search, experts);
   for (auto* list : {&search.best, &search.at_peak})
     std::stable_sort(list->begin(), list->end(), [](const ServedFleet& a, const ServedFleet& b) {
       return a.gpus != b.gpus ? a.gpus < b.gpus : a.tpot_s < b.tpot_s;
