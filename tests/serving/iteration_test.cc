@@ -251,6 +251,15 @@ TEST_CASE("experts on GPUs of their own: the weights are shared out, and no GPU 
   CHECK(apart.replica().layout.gpus() == 16);
 }
 
+TEST_CASE("prompts of one length are dealt out to attention groups as any are", "[serving]") {
+  const auto s = scenario_of("deepseek-v2-lite", "{tensor: 1, attention_data: 4, expert: 4}");
+  const IterationTimes times = times_of(s);
+  PassTokens apart{{}, 8};
+  for (int i = 0; i < 8; ++i) apart.groups.push_back({1, 700, 0});
+  CHECK(times.seconds({{{8, 700, 0}}, 8}) == Approx(times.seconds(apart)));
+  CHECK(times.seconds({{{8, 700, 0}}, 8}) < times.seconds({{{1, 5600, 0}}, 1}));  // which one group has to itself
+}
+
 TEST_CASE("on no more ranks than a token has experts all ranks gather all rows, where the engine does", "[serving]") {
   const auto times = [](const std::string& software, int gpus) {
     const std::string n = std::to_string(gpus);

@@ -528,7 +528,11 @@ IterationTimes::Batch IterationTimes::batch_of(const PassTokens& tokens) const {
       batch.decodes += as_real(group.sequences);
       keys += as_real(group.sequences * (group.cached + 1));
     } else {
-      batch.pieces.push_back({as_real(group.sequences), as_real(group.fresh), as_real(group.cached)});
+      // Prompts are dealt out to attention groups one by one.
+      constexpr std::int64_t kMost = 4096;
+      const bool each = replica_.layout.attention_data > 1 && group.sequences <= kMost;
+      for (std::int64_t i = 0; i < (each ? group.sequences : 1); ++i)
+        batch.pieces.push_back({each ? 1 : as_real(group.sequences), as_real(group.fresh), as_real(group.cached)});
       fresh += as_real(group.sequences * group.fresh);
     }
   }
