@@ -230,7 +230,8 @@ bool set_recipe(const LaunchedRow& r, LaunchedApart& apart) {
     if (!is_launch_of(table, i, r, apart)) continue;
     const LaunchedApart one{workers_in(table, i, "prefill", apart.prefill.workers),
                             workers_in(table, i, "decode", apart.decode.workers), table.text(i, "cache"),
-                            static_cast<std::int64_t>(table.number(i, "front_ends").value_or(1))};
+                            static_cast<std::int64_t>(table.number(i, "front_ends").value_or(1)),
+                            table.text(i, "rows") == "gathered" ? "kernels: {few_ranks: gather}" : ""};
     const std::string& since = table.text(i, "since");
     // A recipe may have come to the repository behind the run; the first one then is the nearest.
     const std::pair of(alike(one.prefill, apart.prefill) && alike(one.decode, apart.decode),

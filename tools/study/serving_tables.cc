@@ -215,7 +215,7 @@ void set_apart(ServedCell& c, const TableFile& t, std::size_t row, const Launche
       throw sim::UserError("how many workers compute prompts, and how many write answers, is not stated");
     return WorkersOf{of("workers"), of("tp"), of("pp"), of("attention_dp"), of("moe_ep")};
   };
-  const LaunchedApart apart = launched_apart(launched, {workers_of("p_"), workers_of("d_"), {}, 1});
+  const LaunchedApart apart = launched_apart(launched, {workers_of("p_"), workers_of("d_"), {}, 1, {}});
   std::int64_t gpus = 0;
   for (const auto& [role, w] : {std::pair("prefill", apart.prefill), std::pair("decode", apart.decode)}) {
     gpus += w.workers * w.gpus();
@@ -226,6 +226,7 @@ void set_apart(ServedCell& c, const TableFile& t, std::size_t row, const Launche
   }
   if (!apart.cache.empty()) c.cache = apart.cache;
   c.front_ends = apart.front_ends;
+  c.habits = apart.software;
   // Whole nodes, or trays.
   const std::int64_t node = c.device.starts_with("gb") ? 4 : 8;
   c.gpus = gpus > node ? (gpus + node - 1) / node * node : gpus;
