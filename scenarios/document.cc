@@ -183,6 +183,8 @@ void refuse_other_document(const Settings& document) {
       {{"inherits", "features"}, "a software generation", "name it in one, as software: FILE"},
       {{"provenance", "host"}, "a software generation", "name it in one, as software: FILE"},
   };
+  if (const Settings* models = document.find("models"); models != nullptr)
+    models->fail("are several on one cluster, which orrery serving and orrery search run, expected one model here");
   if (document.find("cluster") != nullptr || document.find("model") != nullptr) return;
   for (const Form& form : forms) {
     if (std::all_of(form.keys.begin(), form.keys.end(),

@@ -96,7 +96,7 @@ void check_layout(const Settings& pool, const ServingScenario& s, const workload
                                  s.machine.gpus_per_node));
   if (layout.pipeline > model.layers)
     refuse("pipeline", fmt::format("got {}, expected at most the model's {} layers", layout.pipeline, model.layers));
-  if (layout.stage_gpus() % layout.expert != 0)
+  if (!layout.experts_apart() && layout.stage_gpus() % layout.expert != 0)
     refuse("expert", fmt::format("got {}, expected a divisor of tensor x attention_data = {}", layout.expert,
                                  layout.stage_gpus()));
   if (layout.expert > 1 && !model.experts.any())
@@ -104,6 +104,30 @@ void check_layout(const Settings& pool, const ServingScenario& s, const workload
   if (model.experts.any() && layout.expert > model.experts.count)
     refuse("expert",
            fmt::format("got {}, expected at most the model's {} experts", layout.expert, model.experts.count));
+}
+
+/// Experts on GPUs of their own, where answers are written.
+void check_experts_apart(const Settings& pool, const ServingScenario& s, const workloads::ServedLayout& layout) {
+  if (!layout.experts_apart()) {
+    if (layout.micro_batches > 1)
+      fail_at(pool, "parallelism.micro_batches", "are of experts on GPUs of their own, expected expert_gpus beside it");
+    return;
+  }
+  const auto refuse = [&](const std::string& message) { fail_at(pool, "parallelism.expert_gpus", message); };
+  const workloads::Model& model = s.replica.model;
+  if (!model.experts.any()) refuse(fmt::format("got {}, but {} has no experts", layout.expert_gpus, model.name));
+  if (layout.pipeline > 1) refuse("is of a replica without stages, expected pipeline: 1");
+  if (layout.expert < 2 || layout.expert_gpus % layout.expert != 0)
+    refuse(fmt::format("got {}, expected a multiple of expert, which is {} and has to be at least 2",
+                       layout.expert_gpus, layout.expert));
+  const Settings* role = given(&pool, "role");
+  if (role == nullptr || role->text() != "decode")
+    refuse("is of pools that write answers, expected role: decode, and a pool of role prefill beside");
+}
+
+/// Who has the GPUs that its pools may take.
+std::string_view owner_of(const ServingScenario& s) {
+  return s.share.gpus < s.machine.gpus ? "the model's share of the cluster has" : "the cluster has";
 }
 
 /// `apart`: of two pools, each of which says how many replicas it has.
@@ -115,17 +139,20 @@ void load_pool_layout(const Settings& pool, ServingScenario& s, ServedPool& p, b
   layout.expert = integer(section, "expert", 1);
   layout.attention_data = integer(section, "attention_data", 1);
   layout.redundant_experts = integer(&pool, "redundant_experts", 0);
+  layout.expert_gpus = integer(section, "expert_gpus", 0);
+  layout.micro_batches = integer(section, "micro_batches", layout.experts_apart() ? 3 : 1);
   check_layout(pool, s, layout);
+  check_experts_apart(pool, s, layout);
   const std::int64_t each = layout.gpus();
-  if (each > s.machine.gpus)
-    fail_at(pool, "parallelism", fmt::format("takes {} GPUs a replica, but the cluster has {}", each, s.machine.gpus));
-  p.replicas = integer(&pool, "replicas", apart ? 1 : s.machine.gpus / each);
+  const std::int64_t room = s.share.gpus;
+  if (each > room)
+    fail_at(pool, "parallelism", fmt::format("takes {} GPUs a replica, but {} {}", each, owner_of(s), room));
+  p.replicas = integer(&pool, "replicas", apart ? 1 : room / each);
   if (given(&pool, "replicas") == nullptr)
     assumed(s, "serving.pools[].replicas", std::to_string(p.replicas),
             apart ? "one of each role" : "as many as the cluster's GPUs make");
-  if (p.replicas * each > s.machine.gpus)
-    fail_at(pool, "replicas",
-            fmt::format("got {} of {} GPUs, but the cluster has {} GPUs", p.replicas, each, s.machine.gpus));
+  if (p.replicas * each > room)
+    fail_at(pool, "replicas", fmt::format("got {} of {} GPUs, but {} {} GPUs", p.replicas, each, owner_of(s), room));
 }
 
 /// What a prompt's beginning leaves in a state is gone behind its next token, so that engines look nothing up unless
@@ -173,6 +200,13 @@ void load_limits(const Settings& pool, ServingScenario& s, ServedPool& p) {
 /// When prompts are taken in: how often the scheduler looks, and what it waits for.
 void load_waits(const Settings& pool, ServedPool& p) {
   p.polls_every = integer(&pool, "polls_every", 1);
+  const std::string order = pool.get_choice("order", "arrival", {"arrival", "priority"});
+  p.order = order == "priority" ? serving::Order::priority : serving::Order::arrival;
+  p.max_waiting = integer(&pool, "max_waiting", 0);
+  p.max_cache_tokens = integer(&pool, "max_cache_tokens", 0);
+  if (p.max_cache_tokens > 0 && p.max_cache_tokens < p.limits.block_tokens)
+    fail_at(pool, "max_cache_tokens",
+            fmt::format("got {}, expected at least the {} of a block", p.max_cache_tokens, p.limits.block_tokens));
   const Settings* section = given(&pool, "gather");
   if (section == nullptr) return;
   if (!section->is_mapping()) section->expected("a mapping, as in {iterations: 20, fill: 0.9}");
@@ -260,10 +294,10 @@ void load_autoscale(const Settings& section, ServingScenario& s) {
   a.target = required(*scale, "target").as_number(0.001, 1e6);
   if (a.by == serving::ScaleBy::cache && a.target > 1)
     fail_at(*scale, "target", fmt::format("got {:g}, expected a share of the cache, at most 1", a.target));
-  const std::int64_t room = s.machine.gpus / s.replica.layout.gpus();
+  const std::int64_t room = s.share.gpus / s.replica.layout.gpus();
   a.least = integer(scale, "least", 1);
   a.most = integer(scale, "most", room);
-  if (a.most > room) fail_at(*scale, "most", fmt::format("got {}, but the cluster has GPUs for {}", a.most, room));
+  if (a.most > room) fail_at(*scale, "most", fmt::format("got {}, but {} GPUs for {}", a.most, owner_of(s), room));
   if (a.least > a.most)
     fail_at(*scale, "least", fmt::format("got {}, expected at most the {} of most", a.least, a.most));
   a.tolerance = number(scale, "tolerance", 0.1);
@@ -355,12 +389,12 @@ void load_pools(const Settings& section, ServingScenario& s) {
     s.answers->prefix_caching = false;  // nothing is looked for there
   }
   const std::int64_t used = s.all_gpus();
-  if (used > s.machine.gpus)
+  if (used > s.share.gpus)
     pools->items()[1].fail(
-        fmt::format("makes {} GPUs with the other pool, but the cluster has {}", used, s.machine.gpus));
-  if (used < s.machine.gpus && given(&section, "autoscale") == nullptr)
-    s.assumptions.push_back(
-        fmt::format("{} of the cluster's {} GPUs serve nobody.", s.machine.gpus - used, s.machine.gpus));
+        fmt::format("makes {} GPUs with the other pool, but {} {}", used, owner_of(s), s.share.gpus));
+  if (used < s.share.gpus && given(&section, "autoscale") == nullptr)
+    s.assumptions.push_back(fmt::format("{} of the {} {} GPUs serve nobody.", s.share.gpus - used,
+                                        s.share.gpus < s.machine.gpus ? "model's" : "cluster's", s.share.gpus));
 }
 
 void load_pool(const Settings& document, ServingScenario& s) {
@@ -375,12 +409,21 @@ void load_pool(const Settings& document, ServingScenario& s) {
   for (const auto r : {serving::Router::round_robin, serving::Router::least_loaded, serving::Router::prefix_aware}) {
     if (name_of(r) == router) s.router = r;
   }
+  s.router_looks_every_s = sim::to_seconds(section.get_duration("router_looks_every", sim::Duration{}));
+  if (s.router_looks_every_s > 0 && s.router == serving::Router::round_robin)
+    section.at("router_looks_every").fail("is of a router that looks, expected router: least_loaded or prefix_aware");
+  s.front_ends = integer(&section, "front_ends", 1);
+  if (s.front_ends > 1 && s.router != serving::Router::round_robin)
+    section.at("front_ends").fail("deal in turn, expected router: round_robin");
+  if (s.answers && s.answers->max_waiting > 0)
+    section.at("pools").fail("has max_waiting where answers are written, expected it where prompts are computed");
   if (s.answers && !s.answers->tiers.empty())
     section.at("pools").fail("has cache_tiers where answers are written, expected them where prompts are computed");
   if (const Settings* slo = given(&section, "slo"); slo != nullptr) {
     s.slo.ttft_s = sim::to_seconds(slo->get_duration("ttft", sim::Duration{}));
     s.slo.tpot_s = sim::to_seconds(slo->get_duration("tpot", sim::Duration{}));
     s.slo.percentile = slo->get_number("percentile", 99);
+    s.slo.window_s = sim::to_seconds(slo->get_duration("window", sim::seconds(s.slo.window_s)));
   }
 }
 
@@ -438,6 +481,21 @@ void check_count(const Settings& traffic, const serving::Traffic& t) {
     traffic.fail(fmt::format("comes to {:.3g} requests, expected at most {}", expected, serving::kMostRequests));
 }
 
+/// Shares of requests by priority.
+void load_priorities(const Settings& section, serving::Traffic& traffic) {
+  constexpr std::size_t kMost = 100;
+  const Settings* list = given(&section, "priorities");
+  if (list == nullptr) return;
+  if (!list->is_sequence() || list->items().size() < 2 || list->items().size() > kMost)
+    list->expected("a list of shares of requests, of the most urgent first, as in [0.2, 0.8]");
+  double sum = 0;
+  for (const Settings& share : list->items()) {
+    traffic.priorities.push_back(share.as_number(0, 1000));
+    sum += traffic.priorities.back();
+  }
+  if (!(sum > 0)) list->fail("are all 0, expected one above");
+}
+
 /// A load that rises and falls.
 void load_levels(const Settings& section, serving::Traffic& traffic) {
   constexpr std::size_t kMost = 100'000;
@@ -465,8 +523,8 @@ void load_traffic(const Settings& document, ServingScenario& s) {
   const Settings* requests = given(&section, "requests");
   if (trace != nullptr) {
     if (only_shipped()) trace->fail("is a file of requests: files are read on the command line alone");
-    for (const char* key :
-         {"input", "output", "prefix", "arrivals", "burstiness", "duration", "levels", "warmup", "length_ratio"})
+    for (const char* key : {"input", "output", "prefix", "arrivals", "burstiness", "duration", "levels", "warmup",
+                            "length_ratio", "priorities"})
       if (const Settings* other = given(&section, key); other != nullptr)
         other->fail("is the trace's to say, expected no such key beside trace");
     const std::filesystem::path file(trace->text());
@@ -486,11 +544,14 @@ void load_traffic(const Settings& document, ServingScenario& s) {
     if (traffic.prefix.tokens / s.limits.block_tokens * traffic.prefix.groups > 100'000'000)
       prefix->fail("holds more than 100000000 blocks of the cache, expected fewer or shorter prefixes");
   }
+  load_priorities(section, traffic);
   traffic.warm_up = integer(&section, "warmup", 0);
   if (concurrency != nullptr) {
     for (const char* key : {"arrivals", "burstiness", "duration", "levels"})
       if (const Settings* other = given(&section, key); other != nullptr)
         other->fail("is of an open loop, expected no such key beside concurrency");
+    if (s.max_waiting > 0)
+      concurrency->fail("has no request come before another ends, expected rate or trace beside max_waiting");
     if (s.autoscale || s.failures)
       concurrency->fail("deals out a fixed share to each replica, expected rate or trace where a fleet changes");
     traffic.concurrency = concurrency->as_int();
@@ -617,7 +678,7 @@ void say_mixers(workloads::Job& job) {
 
 }  // namespace
 
-ServingScenario load_serving(const Settings& document) {
+ServingScenario load_serving(const Settings& document, GpuShare share) {
   if (!document.is_mapping()) document.expected("a scenario: a mapping of keys");
   refuse_other_document(document);
   check_keys(document);
@@ -645,6 +706,7 @@ ServingScenario load_serving(const Settings& document) {
     document.at("model").fail("has an encoder of images, which is trained here, expected a model of text");
   load_power(document, job);
   s.machine = job.machine;
+  s.share = {share.gpus > 0 ? share.gpus : s.machine.gpus, share.first};
   s.power = job.power;
   const calibration::PowerModel& own = job.machine.device.power();
   s.replica.power = {s.power.at_temperature(own), own.limit};
@@ -694,6 +756,8 @@ serving::Limits ServedPool::scheduler_limits(std::int64_t blocks) const {
   out.tier_write = tier_write;
   out.gather = {gather.iterations, std::llround(gather.fill * static_cast<double>(out.batched_tokens)), gather.prompts};
   out.polls_every = polls_every;
+  out.order = order;
+  out.waiting = max_waiting;
   out.front_token = static_cast<serving::Time>(engine.host.token * kPicoseconds);
   return out;
 }

@@ -652,7 +652,7 @@ Rows below(const std::string& prefix, const sim::KeyTable& keys) {
 
 /// Where the keys begin that lie below a section that few scenarios of a step have. Below a name (cluster.device) they
 /// are left to who reads that document.
-constexpr std::array<std::string_view, 5> kOthers{"serving", "traffic", "workload", "rl", "campaign"};
+constexpr std::array<std::string_view, 6> kOthers{"serving", "models", "traffic", "workload", "rl", "campaign"};
 
 /// `others`: what begins there too.
 std::vector<Key> all_keys(bool others) {

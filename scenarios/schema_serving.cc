@@ -1,6 +1,8 @@
 // Rows of the schema for what is served: engines, pools, traffic and what is promised. See schema_serving.h.
 #include "scenarios/schema_serving.h"
 
+#include <fmt/format.h>
+
 #include "calibration/device/serving_kernels.h"
 #include "workloads/runs/serving/batching.h"
 
@@ -23,24 +25,8 @@ Rows precision_rows() {
   };
 }
 
-Rows pool_rows() {
+Rows layout_rows() {
   return {
-      {"serving", "mapping", "", "-", {}, "The model is served, not trained: for orrery serving."},
-      {"serving.pools",
-       "list",
-       "",
-       "",
-       {},
-       "Replicas that are alike; one pool: prompts and answers together; two: apart."},
-      {"serving.pools[].name", "text", "", "all", {}, "Of the pool."},
-      {"serving.pools[].role", "choice", "", "both", {"both", "prefill", "decode"}, "What its replicas compute."},
-      {"serving.pools[].replicas",
-       "integer",
-       "replicas",
-       "as many as the GPUs make",
-       {},
-       "Copies of the model, each with its own requests.",
-       {"1", "1000000"}},
       {"serving.pools[].parallelism", "mapping", "", "-", {}, "How a replica is cut over its GPUs."},
       {"serving.pools[].parallelism.tensor",
        "integer",
@@ -64,6 +50,41 @@ Rows pool_rows() {
        {},
        "Tensor groups with sequences of their own, which share the experts.",
        {"1", "4096"}},
+      {"serving.pools[].parallelism.expert_gpus",
+       "integer",
+       "GPUs",
+       "0: those of attention",
+       {},
+       "Of their own for routed experts, beside those of attention, where answers are written.",
+       {"0", "4096"}},
+      {"serving.pools[].parallelism.micro_batches",
+       "integer",
+       "",
+       "3 with expert_gpus, else 1",
+       {},
+       "That go to and fro between attention and experts on GPUs of their own.",
+       {"1", "16"}},
+  };
+}
+
+Rows pool_rows() {
+  return {
+      {"serving", "mapping", "", "-", {}, "The model is served, not trained: for orrery serving."},
+      {"serving.pools",
+       "list",
+       "",
+       "",
+       {},
+       "Replicas that are alike; one pool: prompts and answers together; two: apart."},
+      {"serving.pools[].name", "text", "", "all", {}, "Of the pool."},
+      {"serving.pools[].role", "choice", "", "both", {"both", "prefill", "decode"}, "What its replicas compute."},
+      {"serving.pools[].replicas",
+       "integer",
+       "replicas",
+       "as many as the GPUs make",
+       {},
+       "Copies of the model, each with its own requests.",
+       {"1", "1000000"}},
       {"serving.pools[].max_sequences",
        "integer",
        "sequences",
@@ -111,6 +132,26 @@ Rows beside_pool_rows() {
        {},
        "That only decode, between two looks at the requests that have come.",
        {"1", "100000"}},
+      {"serving.pools[].order",
+       "choice",
+       "",
+       "arrival",
+       {"arrival", "priority"},
+       "Who of those that wait comes first, and is thrown out last: by arrival, or by priority and then by arrival."},
+      {"serving.pools[].max_cache_tokens",
+       "integer",
+       "tokens",
+       "what memory holds",
+       {},
+       "Of the cache of an attention group, where memory holds more (SGLang's --max-total-tokens).",
+       {"0", "1000000000"}},
+      {"serving.pools[].max_waiting",
+       "integer",
+       "requests",
+       "0: any number",
+       {},
+       "That wait at a replica; who comes when there are as many is turned away.",
+       {"0", "10000000"}},
       {"serving.pools[].gather", "mapping", "", "-", {}, "Prompts that wait for more of them while others decode."},
       {"serving.pools[].gather.iterations", "integer", "iterations", "", {}, "At most.", {"1", "100000"}},
       {"serving.pools[].gather.fill",
@@ -189,10 +230,31 @@ Rows fleet_rows() {
        "",
        "round_robin",
        {"round_robin", "least_loaded", "prefix_aware"},
-       "Which replica a request goes to."},
+       "Which replica a request goes to, and of pools apart in turn which writes its answer."},
+      {"serving.front_ends",
+       "integer",
+       "",
+       "1",
+       {},
+       "That deal requests out in turn, each for itself; a request comes to one of them by chance.",
+       {"1", "1000"}},
+      {"serving.router_looks_every",
+       "quantity",
+       "time",
+       "0 s: it knows what is",
+       {},
+       "How old what the router knows of loads and caches may be: it looks again behind so long, and goes by that.",
+       {"0 s", "1 h"}},
       {"serving.slo", "mapping", "", "-", {}, "What users were promised."},
       {"serving.slo.ttft", "quantity", "time", "-", {}, "To the first token.", {"1 us", "1 h"}},
       {"serving.slo.tpot", "quantity", "time", "-", {}, "For each further token.", {"1 us", "1 h"}},
+      {"serving.slo.window",
+       "quantity",
+       "time",
+       "5 min",
+       {},
+       "Length of the busiest stretch, for which orrery search seeks a fleet too; at most a fifth of the run.",
+       {"1 s", "24 h"}},
       {"serving.slo.percentile",
        "number",
        "",
@@ -360,6 +422,13 @@ Rows traffic_rows() {
        {},
        "Lengths are uniform between so much of what is given and that.",
        {"0.001", "1"}},
+      {"traffic.priorities",
+       "list",
+       "",
+       "-",
+       {},
+       "Shares of requests by priority, of the most urgent first, for pools whose order is by priority: [0.2, 0.8].",
+       {"0", "1000"}},
       {"traffic.prefix", "mapping", "", "-", {}, "What prompts begin with, and share."},
       {"traffic.prefix.tokens", "integer", "tokens", "", {}, "Length, ahead of input.", {"1", "10000000"}},
       {"traffic.prefix.groups", "integer", "", "1", {}, "Different ones, at equal shares.", {"1", "1000000"}},
@@ -367,6 +436,27 @@ Rows traffic_rows() {
   };
   add_length(rows, "traffic.input", "Tokens of a prompt, a number or a spread of them.");
   add_length(rows, "traffic.output", "Tokens of an answer, a number or a spread of them.");
+  return rows;
+}
+
+/// Sections of a model that shares its cluster are those of a scenario of its own, whose reader checks them.
+Rows models_rows() {
+  Rows rows{
+      {"models", "list", "", "-", {}, "Models that are served on one cluster, each on GPUs of its own."},
+      {"models[].name", "text", "", "model 1, model 2, ...", {}, "Of the model, in the answer."},
+      {"models[].description", "text", "", "-", {}, "What it is for, for people."},
+      {"models[].gpus",
+       "integer",
+       "GPUs",
+       "what its pools take",
+       {},
+       "Of the cluster that it may use.",
+       {"1", "1048576"}},
+      {"models[].model", "name", "", "model", {}, "As model."},
+      {"models[].software", "name", "", "software", {}, "As software of a served model."},
+  };
+  for (const char* section : {"precision", "serving", "traffic"})
+    rows.push_back({fmt::format("models[].{}", section), "mapping", "", section, {}, fmt::format("As {}.", section)});
   return rows;
 }
 
@@ -384,7 +474,8 @@ const std::vector<std::string>& served_type_names() {
 
 std::vector<Key> serving_keys() {
   Rows all = precision_rows();
-  for (Rows rows : {pool_rows(), beside_pool_rows(), fleet_rows(), elastic_rows(), traffic_rows()})
+  for (Rows rows :
+       {pool_rows(), layout_rows(), beside_pool_rows(), fleet_rows(), elastic_rows(), traffic_rows(), models_rows()})
     std::move(rows.begin(), rows.end(), std::back_inserter(all));
   return all;
 }

@@ -17,6 +17,7 @@ namespace orrery::scenarios {
 /// What users were promised; 0: not given.
 struct Slo {
   double ttft_s = 0, tpot_s = 0, percentile = 99;
+  double window_s = 300;  // of the busiest stretch, where it is looked at by itself
   bool any() const { return ttft_s > 0 || tpot_s > 0; }
 };
 
@@ -41,7 +42,10 @@ struct ServedPool {
     double fill = 0;
   } gather;
   std::int64_t polls_every = 1;
-  std::int64_t slow = 0;  // of its replicas, which take slow_factor times as long
+  serving::Order order = serving::Order::arrival;
+  std::int64_t max_waiting = 0;       // beyond which requests are turned away; 0: none is
+  std::int64_t max_cache_tokens = 0;  // of an attention group, whatever memory would hold; 0: what it holds
+  std::int64_t slow = 0;              // of its replicas, which take slow_factor times as long
   double slow_factor = 1;
   struct Tier {
     std::string name;
@@ -56,10 +60,17 @@ struct ServedPool {
   serving::Limits scheduler_limits(std::int64_t blocks) const;
 };
 
+/// GPUs of a cluster that one of several models has for itself.
+struct GpuShare {
+  std::int64_t gpus = 0;   // 0: all
+  std::int64_t first = 0;  // the first of them
+};
+
 /// Its own pool computes prompts, and writes answers where no other does.
 struct ServingScenario : ServedPool {
   std::string id, description;
   workloads::Machine machine;
+  GpuShare share;  // of it
   workloads::PowerTerms power;
   std::optional<ServedPool> answers;  // prompts and answers apart: who writes these
   struct Transfer {
@@ -69,6 +80,8 @@ struct ServingScenario : ServedPool {
   } transfer;
   std::int64_t all_gpus() const { return gpus() + (answers ? answers->gpus() : 0); }
   serving::Router router = serving::Router::round_robin;
+  double router_looks_every_s = 0;  // 0: it knows what is
+  std::int64_t front_ends = 1;      // that deal in turn
   std::optional<serving::Autoscale> autoscale;
   std::optional<serving::Failures> failures;
   Slo slo;
@@ -81,8 +94,8 @@ struct ServingScenario : ServedPool {
   std::vector<std::string> assumptions;
 };
 
-/// Throws UserError.
-ServingScenario load_serving(const sim::Settings& document);
+/// `share`: what its pools may take. Throws UserError.
+ServingScenario load_serving(const sim::Settings& document, GpuShare share = {});
 
 /// An engine's kernels on a device, by the table that ships of it; without one by the data sheet.
 calibration::ServingKernels kernels_of(const calibration::DeviceProfile& device, calibration::Engine engine);

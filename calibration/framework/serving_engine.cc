@@ -125,7 +125,8 @@ ServingEngine ServingEngine::load(const Settings& document) {
                    choice_at(habits, "micro_batches", MicroBatches{}, {"one", "overlapped"}),
                    habits != nullptr ? habits->get_text("exchanges", "deepep") : std::string("deepep"),
                    habits != nullptr ? habits->get_number("few_rows", 256) : 256,
-                   choice_at(habits, "latent", LatentCore{}, {"measured", "flash_mla"})};
+                   choice_at(habits, "latent", LatentCore{}, {"measured", "flash_mla"}),
+                   choice_at(habits, "few_ranks", FewRanks{}, {"exchange", "gather"})};
   const std::vector<std::string> shown{"prefill", "transfer", "decode"};
   if (document.get_choice("sequences_of", "replica", {"replica", "stage"}) == "stage")
     engine.sequences_of = SequencesOf::stage;
@@ -190,6 +191,12 @@ std::vector<sim::Key> kernel_keys() {
        "measured",
        {"measured", "flash_mla"},
        "Core of latent attention where sequences decode: as it was measured, or by FlashMLA's published rates."},
+      {"kernels.few_ranks",
+       "choice",
+       "",
+       "exchange",
+       {"exchange", "gather"},
+       "gather: where experts lie on no more ranks than a token has experts, all ranks gather all rows."},
       {"kernels.exchanges",
        "text",
        "",

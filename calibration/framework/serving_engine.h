@@ -31,11 +31,14 @@ enum class LatentCore : std::uint8_t { measured, flash_mla };
 /// An iteration with experts on many ranks: all at once, or as two halves of its batch, of which one computes while
 /// rows of the other are on their way.
 enum class MicroBatches : std::uint8_t { one, overlapped };
-/// Prompts and answers on replicas of their own: when the first token is shown. As soon as the prompt is computed; when
+/// Where experts lie on no more ranks than a token has experts, so that most ranks see every token: rows are sent to
+/// experts all the same, or gathered by all ranks and their results summed back.
+enum class FewRanks : std::uint8_t { exchange, gather };
 /// Whose number max_sequences is, where a replica has several pipeline stages: all that are under way, or those of each
 /// of the micro-batches that are, one a stage. max_batched_tokens is always of a micro-batch.
 enum class SequencesOf : std::uint8_t { replica, stage };
 
+/// Prompts and answers on replicas of their own: when the first token is shown. As soon as the prompt is computed; when
 /// its cache has arrived where the answer is written; or when it is computed there, from the prompt's last token.
 enum class FirstShown : std::uint8_t { prefill, transfer, decode };
 
@@ -80,6 +83,7 @@ struct ServingEngine {
     /// Rows of a rank beyond which a library that has kernels for few and for many rows takes the latter.
     double few_rows = 256;
     LatentCore latent = LatentCore::measured;
+    FewRanks few_ranks = FewRanks::exchange;
   } habits;
   FirstShown first_token = FirstShown::transfer;
   /// Of memory, beside weights and what one iteration keeps.

@@ -502,6 +502,7 @@ TEST_CASE("no key of the schema is missing from the walk") {
                                            "extra.",            // changes nothing (load_test.cc)
                                            "serving.",          // requests (tests/serving/inputs_test.cc)
                                            "traffic.",          // likewise
+                                           "models",            // several served (tests/tools/served_commands_test.cc)
                                            "rl",                // steps of RL (tests/rl/inputs_test.cc)
                                            "workload",          // likewise
                                            "precision.attention",

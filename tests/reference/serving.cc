@@ -51,7 +51,7 @@ class Engine {
       if (looks) decoded_ = 0;
       prompted_ = false;
       while (looks && !coming_.empty() && seen() <= known) {
-        waiting_.push_back({coming_.front(), trace_.requests[coming_.front()].input});
+        line_up({coming_.front(), trace_.requests[coming_.front()].input});
         coming_.pop_front();
       }
       began_ = now_;
@@ -77,14 +77,15 @@ class Engine {
     const auto need = [&](const Running& r, std::int64_t tokens) {
       return blocks_of(r.computed + tokens, limits_.block_tokens) - blocks_of(r.computed, limits_.block_tokens);
     };
-    const auto preempt = [&] {
-      Running out = running_.back();
+    const auto preempt = [&](std::size_t at) {
+      Running out = running_[at];
       free += blocks_of(out.computed, limits_.block_tokens);
       out.computed = 0;
       out.decodes = false;
       ++served_[out.request].preemptions;
-      waiting_.push_front(out);
-      running_.pop_back();
+      wait_again(out);
+      running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(at));
+      fresh.erase(fresh.begin() + static_cast<std::ptrdiff_t>(at));
       preempted = true;
     };
     // All that decode have their token first, whatever came after them; then prompts that were begun.
@@ -94,7 +95,7 @@ class Engine {
       for (const Running& r : running_) sum += decodes(r) ? need(r, 1) : 0;
       return sum;
     };
-    while (decode_need() > free) preempt();
+    while (decode_need() > free) preempt(victim(fresh));
     for (std::size_t i = 0; i < running_.size(); ++i) {
       if (!decodes(running_[i])) continue;
       fresh[i] = 1;
@@ -108,12 +109,13 @@ class Engine {
       }
       const std::int64_t tokens = std::min(running_[i].tokens - running_[i].computed, budget);
       if (need(running_[i], tokens) > free) {
-        const bool self = i + 1 == running_.size();
-        if (decodes(running_.back())) {  // gives back the block that it was to have, too
-          free += need(running_.back(), 1);
+        const std::size_t out = victim(fresh);
+        if (decodes(running_[out])) {  // gives back the block that it was to have, too
+          free += need(running_[out], 1);
         }
-        preempt();
-        if (self) break;
+        preempt(out);
+        if (out == i) break;
+        if (out < i) --i;
         continue;
       }
       fresh[i] = tokens;
@@ -121,7 +123,6 @@ class Engine {
       budget -= tokens;
       ++i;
     }
-    fresh.resize(running_.size());
     const bool wait = !preempted && gathers();
     while (!preempted && !wait && !waiting_.empty() && budget > 0 &&
            static_cast<std::int64_t>(running_.size()) < limits_.sequences) {
@@ -137,6 +138,39 @@ class Engine {
       waiting_.pop_front();
     }
     return execute(fresh);
+  }
+
+  /// The one of the highest number, and of these the last that came, comes last.
+  bool ahead_of(const Running& a, const Running& b) const {
+    const std::int32_t of_a = trace_.requests[a.request].priority, of_b = trace_.requests[b.request].priority;
+    return of_a != of_b ? of_a < of_b : a.request < b.request;
+  }
+
+  /// Where in running_ stands who is thrown out: the last; or of the least urgent, of those without a chunk, the last
+  /// that came.
+  std::size_t victim(const std::vector<std::int64_t>& fresh) const {
+    if (limits_.order == serving::Order::arrival) return running_.size() - 1;
+    std::size_t out = running_.size();
+    for (std::size_t i = 0; i < running_.size(); ++i) {
+      const bool has_chunk = !running_[i].decodes && fresh[i] > 0;
+      if (!has_chunk && (out == running_.size() || ahead_of(running_[out], running_[i]))) out = i;
+    }
+    return out;
+  }
+
+  void wait_again(const Running& r) {
+    if (limits_.order == serving::Order::arrival)
+      waiting_.push_front(r);
+    else
+      line_up(r);
+  }
+
+  /// Behind all that come first.
+  void line_up(const Running& r) {
+    std::size_t at = waiting_.size();
+    if (limits_.order == serving::Order::priority)
+      while (at > 0 && ahead_of(r, waiting_[at - 1])) --at;
+    waiting_.insert(waiting_.begin() + static_cast<std::ptrdiff_t>(at), r);
   }
 
   /// Whether prompts wait for more of them; counts the iterations that they did.

@@ -2,6 +2,7 @@
 #include "workloads/runs/serving/apart.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "sim/hash.h"
@@ -187,10 +188,80 @@ TEST_CASE("apart without a way between is never later than with one", "[serving]
     CHECK(free.handed[i].there == free.handed[i].computed);
     CHECK(free.requests[i].first <= slow.requests[i].first);
     // Nobody's answer stands in the way of a prompt: not later in the mean, whatever iteration a single one catches.
-    apart_first += free.requests[i].first;
+    apart_first += free.handed[i].computed;
     together_first += together.requests[i].first;
   }
   CHECK(apart_first < together_first);
+}
+
+TEST_CASE("answers dealt out in turn wait for their replica, by several front ends the longer", "[serving]") {
+  PlainTimes times;
+  const Trace trace = drawn(5, 300, 30'000'000, 200);
+  const auto ran = [&](Router router, std::int64_t front_ends) {
+    Apart fleet{
+        {limits_of(FirstToken::transfer), 1, router}, {limits_of(FirstToken::transfer, 100'000, 1), 3, router}, {}};
+    fleet.prefill.front_ends = fleet.decode.front_ends = front_ends;
+    return serve_apart(trace, fleet, times, times);
+  };
+  const ApartOutcome one = ran(Router::round_robin, 1), many = ran(Router::round_robin, 10),
+                     asks = ran(Router::least_loaded, 1);
+  std::vector<double> counts(3, 0);
+  const auto wait = [&](const ApartOutcome& outcome) {
+    double sum = 0;
+    for (const ApartOutcome::Handed& handed : outcome.handed)
+      sum += static_cast<double>(handed.begun - handed.computed);
+    return sum;
+  };
+  for (std::size_t i = 0; i < trace.requests.size(); ++i) {
+    CHECK(one.handed[i].to == static_cast<std::int32_t>(i % 3));
+    ++counts[static_cast<std::size_t>(many.handed[i].to)];
+  }
+  // A third each, but for a rest of one of each front end.
+  for (const double count : counts) CHECK(count == Approx(100).margin(10));
+  // One answer a replica at a time: who asks finds a free one, who deals in turn seldom, and ten who do more seldom.
+  CHECK(wait(asks) < wait(one));
+  CHECK(wait(one) < wait(many));
+}
+
+TEST_CASE("models that share a network are each alone where their links are, and wait where they meet", "[serving]") {
+  PlainTimes times;
+  const Trace one = drawn(3, 120, 20'000'000, 200), two = drawn(4, 90, 25'000'000, 300);
+  TwoLinks both(2, 2, 1e9);
+  /// The ways of the first pair of links, or of the second.
+  class Half : public Ways {
+   public:
+    Half(TwoLinks& all, std::int64_t number) : all_(all), number_(number) {}
+    const sim::Table<sim::LinkId, double>& capacity() const override { return all_.capacity(); }
+    Way way(std::int64_t, std::int64_t) override { return all_.way(number_, number_); }
+
+   private:
+    TwoLinks& all_;
+    std::int64_t number_;
+  };
+  Half first(both, 0), second(both, 1), again(both, 0);
+  const auto fleet_on = [](Ways& ways) {
+    Apart fleet{{limits_of(FirstToken::transfer), 1, Router::round_robin},
+                {limits_of(FirstToken::transfer), 1, Router::round_robin},
+                {}};
+    fleet.handover = {&ways, 4000, 0, Handing::whole, 1, 0, 1, 1};
+    return fleet;
+  };
+  const Apart a = fleet_on(first), b = fleet_on(second), meets = fleet_on(again);
+  const ApartOutcome a_alone = serve_apart(one, a, times, times), b_alone = serve_apart(two, b, times, times);
+  const std::vector<ApartRun> beside{{&one, &a, &times, &times}, {&two, &b, &times, &times}};
+  const std::vector<ApartOutcome> apart = serve_apart(beside);
+  for (std::size_t i = 0; i < one.requests.size(); ++i) REQUIRE(apart[0].requests[i].last == a_alone.requests[i].last);
+  for (std::size_t i = 0; i < two.requests.size(); ++i) REQUIRE(apart[1].requests[i].last == b_alone.requests[i].last);
+  const std::vector<ApartRun> sharing{{&one, &a, &times, &times}, {&two, &meets, &times, &times}};
+  const std::vector<ApartOutcome> shared = serve_apart(sharing);
+  CHECK(shared[0].bytes == a_alone.bytes);
+  CHECK(shared[1].bytes == b_alone.bytes);
+  Time on_the_way = 0, alone = 0;
+  for (std::size_t i = 0; i < one.requests.size(); ++i) {
+    on_the_way += shared[0].handed[i].there - shared[0].handed[i].begun;
+    alone += a_alone.handed[i].there - a_alone.handed[i].begun;
+  }
+  CHECK(on_the_way > alone);
 }
 
 TEST_CASE("drafts that are accepted shorten answers by as much, beside prompts too", "[serving]") {

@@ -43,6 +43,10 @@ std::string answer(const std::string& text, const std::vector<std::string>& sets
                         s.chunked_prefill, s.prefix_caching, s.batching},
                        s.replicas,
                        s.router};
+  fleet.front_ends = s.front_ends;
+  fleet.looks_every = static_cast<serving::Time>(s.router_looks_every_s * 1e12);
+  fleet.limits.order = s.order;
+  fleet.limits.waiting = s.max_waiting;
   fleet.limits.polls_every = s.polls_every;
   fleet.limits.gather = {s.gather.iterations,
                          std::llround(s.gather.fill * static_cast<double>(s.limits.max_batched_tokens)),
@@ -50,8 +54,9 @@ std::string answer(const std::string& text, const std::vector<std::string>& sets
   const serving::Trace trace = serving::trace_of(s.traffic, s.limits.block_tokens);
   const serving::Outcome outcome = serving::serve(trace, fleet, times);
   std::string line = std::to_string(memory.blocks) + " " + std::to_string(s.slo.ttft_s) + " " +
-                     std::to_string(s.slo.tpot_s) + " " + std::to_string(s.slo.percentile) + " " + s.pool + " " +
-                     s.trace_file + " " + std::to_string(s.time_scale) + " " + std::to_string(trace.warm_up);
+                     std::to_string(s.slo.tpot_s) + " " + std::to_string(s.slo.percentile) + " " +
+                     std::to_string(s.slo.window_s) + " " + s.pool + " " + s.trace_file + " " +
+                     std::to_string(s.time_scale) + " " + std::to_string(trace.warm_up);
   for (const serving::Served& served : outcome.requests) line += " " + std::to_string(served.last);
   return line;
 }
@@ -87,7 +92,6 @@ void walk_pools(std::set<std::string>& walked, const std::string& open) {
                                                                {"prefix_caching", "prefix_caching: false"},
                                                                {"redundant_experts", "redundant_experts: 8"},
                                                                {"polls_every", "polls_every: 50"},
-
                                                                {"speculative", "speculative: {accepted: 0.5}"},
                                                                {"batching", "batching: sglang"}};
   for (const auto& [key, member] : below) {
@@ -102,6 +106,17 @@ void walk_pools(std::set<std::string>& walked, const std::string& open) {
     const std::string one = "serving.pools=[{replicas: 1, " + pool.substr(1) + "]";
     CHECK(answer(std::string(kBase) + kOpen, {one}) != answer(std::string(kBase) + kOpen, {pools + "replicas: 1}]"}));
   }
+  // Where some are more urgent and have to wait for a place.
+  const auto urgent = [&](const std::string& more, const char* shares) {
+    return answer(std::string(kBase) + kOpen,
+                  {"serving.pools=[{parallelism: {tensor: 2}, max_sequences: 2, replicas: 1" + more + "}]",
+                   std::string("traffic.priorities=") + shares});
+  };
+  CHECK(urgent(", order: priority", "[1, 3]") != urgent("", "[1, 3]"));
+  CHECK(urgent(", order: priority", "[1, 3]") != urgent(", order: priority", "[3, 1]"));
+  CHECK(urgent(", max_waiting: 1", "[1, 3]") != urgent("", "[1, 3]"));
+  walked.insert({"serving.pools[].max_waiting", "serving.pools[].order", "traffic.priorities",
+                 "serving.pools[].max_cache_tokens"});
   // Where several are under way at a time.
   const std::string shut = answer(std::string(kBase) + kClosed, {pools + "replicas: 1}]"});
   for (const auto& [key, member] : {std::pair("gather", "gather: {iterations: 9, prompts: 2}"),
@@ -119,6 +134,26 @@ void walk_pools(std::set<std::string>& walked, const std::string& open) {
     CHECK(answer(std::string(kBase) + kOpen, {pools + "speculative: " + value + "}]"}) !=
           answer(std::string(kBase) + kOpen, {pools + "speculative: {accepted: 0.5}}]"}));
   }
+}
+
+/// Keys that other tests walk.
+void walk_elsewhere(std::set<std::string>& walked) {
+  // Of two pools, below; of one value only; of the fleet (loop_test.cc).
+  for (const char* key : {"serving.pools[].slow", "serving.pools[].slow.replicas", "serving.pools[].slow.factor",
+                          "serving.kv_transfer", "serving.kv_transfer.mode", "serving.kv_transfer.latency",
+                          "serving.kv_transfer.first_token", "serving.pools[].speculative.method",
+                          "serving.pools[].parallelism.expert_gpus", "serving.pools[].parallelism.micro_batches"})
+    walked.insert(key);
+  // Fleets that change and tiers (elastic_test.cc): each is read into a value of its own.
+  for (const scenarios::Key& key : scenarios::schema()) {
+    if (key.path.starts_with("serving.autoscale") || key.path.starts_with("serving.failures") ||
+        key.path.starts_with("serving.pools[].cache_tiers") || key.path == "serving.pools[].tier_write")
+      walked.insert(key.path);
+  }
+  // Read elsewhere: a trace's file by tools, roles below.
+  for (const char* key :
+       {"traffic.trace", "traffic.time_scale", "traffic.burstiness", "traffic.prefix", "serving.pools[].role"})
+    walked.insert(key);
 }
 
 TEST_CASE("every key of serving and traffic moves what comes out", "[serving]") {
@@ -165,6 +200,9 @@ TEST_CASE("every key of serving and traffic moves what comes out", "[serving]") 
     CHECK(answer(std::string(kBase) + kOpen, {uniform}) !=
           answer(std::string(kBase) + kOpen, {"traffic." + part + "={distribution: uniform, min: 20, max: 90}"}));
   }
+  walked.insert("serving.slo.window");
+  CHECK(answer(std::string(kBase) + kOpen, {"serving.slo={ttft: 1 s, window: 1 min}"}) !=
+        answer(std::string(kBase) + kOpen, {"serving.slo={ttft: 1 s}"}));
   CHECK(answer(std::string(kBase) + kOpen, {"traffic.arrivals=gamma", "traffic.burstiness=0.3"}) !=
         answer(std::string(kBase) + kOpen, {"traffic.arrivals=gamma"}));
   for (const char* key : {"ttft", "tpot", "percentile"}) {
@@ -176,21 +214,11 @@ TEST_CASE("every key of serving and traffic moves what comes out", "[serving]") 
           answer(std::string(kBase) + kOpen, {"serving.slo={ttft: 1 s, tpot: 1 s, percentile: 99}"}));
     walked.insert(std::string("serving.slo.") + key);
   }
-  // Of two pools, below; of one value only; of the fleet (loop_test.cc).
-  for (const char* key : {"serving.pools[].slow", "serving.pools[].slow.replicas", "serving.pools[].slow.factor",
-                          "serving.kv_transfer", "serving.kv_transfer.mode", "serving.kv_transfer.latency",
-                          "serving.kv_transfer.first_token", "serving.pools[].speculative.method"})
-    walked.insert(key);
-  // Fleets that change and tiers (elastic_test.cc): each is read into a value of its own.
-  for (const scenarios::Key& key : scenarios::schema()) {
-    if (key.path.starts_with("serving.autoscale") || key.path.starts_with("serving.failures") ||
-        key.path.starts_with("serving.pools[].cache_tiers") || key.path == "serving.pools[].tier_write")
-      walked.insert(key.path);
-  }
-  // Read elsewhere: a trace's file by tools, roles below.
-  for (const char* key :
-       {"traffic.trace", "traffic.time_scale", "traffic.burstiness", "traffic.prefix", "serving.pools[].role"})
-    walked.insert(key);
+  walk_elsewhere(walked);
+  CHECK(answer(std::string(kBase) + kOpen, {"serving.router=least_loaded", "serving.router_looks_every=2 s"}) !=
+        answer(std::string(kBase) + kOpen, {"serving.router=least_loaded"}));
+  CHECK(answer(std::string(kBase) + kOpen, {"serving.front_ends=10"}) != open);
+  walked.insert({"serving.router_looks_every", "serving.front_ends"});
   {
     // Of a model that has states.
     const std::vector<std::string> hybrid{"model=qwen3-next-80b-a3b", "cluster.gpus=8",
@@ -250,6 +278,11 @@ TEST_CASE("every key of fleets that change and of tiers is a value of its own", 
   refused(pool + "tier_write: through}]", "expected cache_tiers");
   refused(pool + "prefix_caching: false, cache_tiers: [{capacity: 2 GB, read_rate: 3 GB/s}]}]", "prefix_caching");
   refused("traffic.levels=[0, 0]", "are all 0");
+  refused("traffic.priorities=[0, 0]", "are all 0");
+  refused("traffic.priorities=[1]", "of the most urgent first");
+  refused("serving.router_looks_every=1 s", "least_loaded or prefix_aware");
+  CHECK_THROWS_WITH(read({"serving.router=least_loaded", "serving.front_ends=2"}),
+                    ContainsSubstring("expected router: round_robin"));
   refused("traffic={concurrency: 8, input: 10, output: 10, levels: [1]}", "open loop");
 }
 
@@ -274,6 +307,32 @@ TEST_CASE("two pools have each their layout and limits, and what hands the cache
   // Without a word of it as the engine does.
   scenarios::apply_set(document, "serving.kv_transfer=null");
   CHECK(scenarios::load_serving(document).transfer.first_token == serving::FirstToken::decode);
+}
+
+TEST_CASE("experts on GPUs of their own are of pools that write answers", "[serving]") {
+  const auto read = [](const std::string& answers) {
+    sim::Settings document = scenarios::parse_yaml(std::string(kBase) + kOpen, "t.yaml");
+    scenarios::apply_set(
+        document,
+        "serving.pools=[{role: prefill, parallelism: {tensor: 2}}, {role: decode, parallelism: {" + answers + "}}]");
+    return scenarios::load_serving(document).answers->replica.layout;
+  };
+  const workloads::ServedLayout apart = read("tensor: 2, expert: 4, expert_gpus: 4, micro_batches: 2");
+  CHECK(std::tuple(apart.expert_gpus, apart.micro_batches, apart.gpus()) == std::tuple(4, 2, 6));
+  CHECK(apart.expert_tensor() == 1);
+  CHECK(read("tensor: 2, expert: 2, expert_gpus: 4").micro_batches == 3);
+  for (const auto& [answers, part] :
+       {std::pair("tensor: 2, expert: 3, expert_gpus: 4", "expected a multiple of expert, which is 3"),
+        {"tensor: 2, expert_gpus: 4", "at least 2"},
+        {"tensor: 2, pipeline: 2, expert: 4, expert_gpus: 4", "without stages"},
+        {"tensor: 2, micro_batches: 2", "expected expert_gpus beside it"},
+        {"tensor: 4, expert: 4, expert_gpus: 8", "the cluster has 8"}}) {
+    INFO(answers);
+    CHECK_THROWS_WITH(read(answers), ContainsSubstring(part));
+  }
+  sim::Settings document = scenarios::parse_yaml(std::string(kBase) + kOpen, "t.yaml");
+  scenarios::apply_set(document, "serving.pools=[{parallelism: {tensor: 2, expert: 4, expert_gpus: 4}}]");
+  CHECK_THROWS_WITH(scenarios::load_serving(document), ContainsSubstring("expected role: decode"));
 }
 
 TEST_CASE("every key of an iteration that is looked at moves it; what is not given is the traffic's", "[serving]") {

@@ -230,6 +230,80 @@ TEST_CASE("weights and caches are what the model's shapes say", "[serving]") {
   CHECK(cache_bytes_per_token(times_of(latent).pass()) == Approx(27 * 576 * 2));
 }
 
+/// Of a pool that writes answers.
+IterationTimes answers_of(const std::string& layout) {
+  const scenarios::ServingScenario s = scenarios::load_serving(scenarios::parse_yaml(
+      "name: t\ncluster: {device: h100-sxm-80gb, gpus: 32, fabric: ndr-rail}\nmodel: qwen3-235b-a22b\n"
+      "precision: {weights: fp8-block, kv_cache: bf16}\nsoftware: sglang-0.5\nserving: {pools: [{role: prefill, "
+      "parallelism: {tensor: 8}}, {role: decode, parallelism: " +
+          layout + "}]}\ntraffic: {concurrency: 4, input: 100, output: 10}\n",
+      "t.yaml"));
+  return {s.answers->replica, scenarios::kernels_of(s.machine.device, s.answers->replica.engine.kernels)};
+}
+
+TEST_CASE("experts on GPUs of their own: the weights are shared out, and no GPU has both", "[serving]") {
+  const auto apart = answers_of("{attention_data: 8, expert: 8, expert_gpus: 8, micro_batches: 3}"),
+             together = answers_of("{attention_data: 8, expert: 8}");
+  CHECK(apart_weight_bytes(together.pass()) == 0);
+  CHECK(weight_bytes(apart.pass()) + apart_weight_bytes(apart.pass()) == Approx(weight_bytes(together.pass())));
+  // 94 layers of 128 experts of three products of 4096 x 1536, a byte each, over eight.
+  CHECK(apart_weight_bytes(apart.pass()) == Approx(94 * 128 / 8 * 3 * 4096.0 * 1536).epsilon(0.01));
+  CHECK(apart.replica().layout.gpus() == 16);
+}
+
+TEST_CASE("prompts of one length are dealt out to attention groups as any are", "[serving]") {
+  const auto s = scenario_of("deepseek-v2-lite", "{tensor: 1, attention_data: 4, expert: 4}");
+  const IterationTimes times = times_of(s);
+  PassTokens apart{{}, 8};
+  for (int i = 0; i < 8; ++i) apart.groups.push_back({1, 700, 0});
+  CHECK(times.seconds({{{8, 700, 0}}, 8}) == Approx(times.seconds(apart)));
+  CHECK(times.seconds({{{8, 700, 0}}, 8}) < times.seconds({{{1, 5600, 0}}, 1}));  // which one group has to itself
+}
+
+TEST_CASE("on no more ranks than a token has experts all ranks gather all rows, where the engine does", "[serving]") {
+  const auto times = [](const std::string& software, int gpus) {
+    const std::string n = std::to_string(gpus);
+    const scenarios::ServingScenario s = scenarios::load_serving(
+        scenarios::parse_yaml("name: t\ncluster: {device: gb200, gpus: " + n +
+                                  ", fabric: nvl72-ndr}\nmodel: qwen3-235b-a22b\n"
+                                  "precision: {weights: fp8-block, kv_cache: bf16}\nsoftware: " +
+                                  software + "\nserving: {pools: [{parallelism: {attention_data: " + n +
+                                  ", expert: " + n + "}}]}\ntraffic: {concurrency: 4, input: 100, output: 10}\n",
+                              "t.yaml"));
+    return IterationTimes(s.replica, scenarios::kernels_of(s.machine.device, s.replica.engine.kernels));
+  };
+  const auto sent = [](const IterationTimes& t, std::int64_t sequences) {
+    for (const PartOfIteration& part : t.parts({{{sequences, 1, 500}}, sequences}))
+      if (part.name == "dispatch") return part.seconds;
+    return 0.0;
+  };
+  const char* exchanges = "{inherits: trtllm-1.0, kernels: {few_ranks: exchange}}";
+  // Eight of 128 experts a token, on eight ranks of 8 rows each, of 4096 elements of two bytes.
+  const IterationTimes eight = times("trtllm-1.0", 8);
+  CHECK(sent(eight, 64) == Approx(eight.kernels().seconds(calibration::ServedAllReduce{8, 64 * 4096 * 2.0, true}) / 2));
+  CHECK(sent(eight, 64) != Approx(sent(times(exchanges, 8), 64)));
+  // On sixteen each goes to half of them at most.
+  CHECK(sent(times("trtllm-1.0", 16), 128) == Approx(sent(times(exchanges, 16), 128)));
+}
+
+TEST_CASE("micro-batches between attention and experts hide the quicker side, and never more", "[serving]") {
+  const PassTokens few{{{16, 1, 2000}}, 16}, many{{{2048, 1, 2000}}, 2048};
+  const auto seconds = [&](int batches, const PassTokens& tokens) {
+    return answers_of("{attention_data: 8, expert: 8, expert_gpus: 8, micro_batches: " + std::to_string(batches) + "}")
+        .seconds(tokens);
+  };
+  const double one = seconds(1, many), three = seconds(3, many);
+  CHECK(three < one);
+  // One side at least is busy all the time: of two sides and their exchanges the longest is a quarter or more.
+  CHECK(three > one / 4);
+  // Of few sequences each part reads its weights for a batch that is no shorter.
+  CHECK(seconds(4, few) > seconds(1, few));
+  double sum = 0;
+  const IterationTimes times = answers_of("{attention_data: 8, expert: 8, expert_gpus: 8, micro_batches: 3}");
+  for (const PartOfIteration& part : times.parts(many)) sum += part.times * part.seconds;
+  CHECK(sum == Approx(three).epsilon(1e-3));
+}
+
 TEST_CASE("more keys than heads of them: ranks hold copies", "[serving]") {
   const auto four = times_of(scenario_of("qwen2.5-7b", "{tensor: 4}")),
              two = times_of(scenario_of("qwen2.5-7b", "{tensor: 2}"));

@@ -60,6 +60,11 @@ Limits gathering(Limits limits, const Gather& gather) {
   return limits;
 }
 
+Limits by_priority(Limits limits) {
+  limits.order = Order::priority;
+  return limits;
+}
+
 TEST_CASE("closed sums are the token-by-token run to the picosecond", "[serving]") {
   struct Case {
     const char* what;
@@ -89,12 +94,19 @@ TEST_CASE("closed sums are the token-by-token run to the picosecond", "[serving]
       {"prompts read, closed loop", reading({256, 512, 100'000, 16, true, false, vllm}, 70'001), 0, 24},
       {"waits for tokens", gathering({256, 1024, 100'000, 16, true, false, vllm}, {20, 900, 0}), 40'000'000, 0},
       {"waits for prompts", gathering({64, 512, 60, 16, true, false, vllm}, {60, 0, 4}), 20'000'000, 0},
+      {"the urgent first", by_priority({256, 512, 100'000, 16, true, false, vllm}), 20'000'000, 0},
+      {"the urgent first, few sequences", by_priority({5, 512, 1000, 16, true, false, vllm}), 20'000'000, 0},
+      {"the urgent first, a cache that runs out", by_priority({64, 256, 60, 16, true, false, vllm}), 20'000'000, 0},
+      {"the urgent first, plans ahead", by_priority({9, 96, 60, 16, true, false, vllm, 9, true}), 20'000'000, 0},
+      {"the urgent first, closed loop", by_priority({256, 256, 64, 16, true, false, vllm}), 0, 24},
       {"waits for both, few sequences", gathering({9, 512, 1000, 16, true, false, vllm, 9, true}, {15, 400, 3}), 0, 24},
   };
   for (const Case& c : cases) {
     for (std::uint64_t seed = 1; seed <= 6; ++seed) {
       Trace trace = random_trace(seed, 150, c.gap, 300);
       trace.concurrency = c.concurrency;
+      for (std::size_t i = 0; i < trace.requests.size(); ++i)
+        trace.requests[i].priority = static_cast<std::int32_t>(draw(seed + 100, i, 0, 2));
       ToyTimes times;
       const Outcome quick = serve(trace, one(c.limits), times);
       const std::vector<Served> slow = reference::serve_by_token(trace, c.limits, times);

@@ -206,6 +206,104 @@ traffic: {rate: 20/s, input: 700, output: 60, duration: 5 s}
   }
 }
 
+TEST_CASE("a search finds what the mean of a load takes, and what its peak does") {
+  const Folder folder;
+  const std::string file = folder.write("peak.yaml", R"(name: peak
+cluster: {device: h100-sxm-80gb, gpus: 8}
+model: llama3.1-70b
+precision: {weights: fp8, kv_cache: fp8}
+software: vllm-0.15
+serving: {slo: {ttft: 400 ms, tpot: 28 ms, percentile: 80, window: 6 s}}
+traffic: {rate: 8/s, levels: [0.5, 0.5, 0.5, 0.5, 3], input: 900, output: 80, duration: 40 s}
+)");
+  const json found = answer_of({"search", file, "--json", "-"});
+  const json &mean = found.at("rows"), &peak = found.at("peak");
+  REQUIRE(!mean.empty());
+  REQUIRE(!peak.at("rows").empty());
+  // The last fifth has three times the mean.
+  CHECK(peak.at("requests_per_s").get<double>() > 2 * peak.at("mean_requests_per_s").get<double>());
+  CHECK(peak.at("window_s").get<double>() == Approx(6));
+  CHECK(peak.at("rows")[0].at("gpus").get<std::int64_t>() >= mean[0].at("gpus").get<std::int64_t>());
+  for (const json& row : peak.at("rows")) {
+    CHECK(row.at("peak_kept_pct").get<double>() >= 80);
+    CHECK(row.at("kept_pct").get<double>() >= 80);
+  }
+  // Of each kind the first in the list.
+  for (const auto& [kind, apart] : {std::pair("together", false), {"apart", true}}) {
+    const auto first =
+        std::find_if(mean.begin(), mean.end(), [&, &is = apart](const json& row) { return row.at("apart") == is; });
+    if (first != mean.end()) CHECK(found.at(kind).at("layout") == first->at("layout"));
+  }
+}
+
+TEST_CASE("a search of a mixture tries experts on GPUs of their own") {
+  const Folder folder;
+  const std::string file = folder.write("mixture.yaml", R"(name: mixture
+cluster: {device: h100-sxm-80gb, gpus: 8}
+model: deepseek-v2-lite
+software: sglang-0.5
+serving: {slo: {ttft: 2 s, tpot: 60 ms, percentile: 80}}
+traffic: {rate: 10/s, input: 500, output: 40, duration: 4 s}
+)");
+  const json found = answer_of({"search", file, "--top", "1000", "--json", "-"});
+  const auto apart = [](const json& row) {
+    return row.at("set")[0].get<std::string>().find("expert_gpus") != std::string::npos;
+  };
+  const json& rows = found.at("rows");
+  const auto first = std::find_if(rows.begin(), rows.end(), apart);
+  REQUIRE(first != rows.end());
+  CHECK(first->at("apart") == true);
+  const json again = answer_of({"serving", file, "--json", "-", "--set", first->at("set")[0].get<std::string>()});
+  CHECK(again.at("gpus") == first->at("gpus"));
+  CHECK(again.at("output_tokens_per_s_per_gpu") == first->at("output_tokens_per_s_per_gpu"));
+}
+
+TEST_CASE("together or apart is asked for each pair of lengths, and each answer is that of its own search") {
+  const Folder folder;
+  const std::string file = folder.write("open.yaml", R"(name: open
+cluster: {device: h100-sxm-80gb, gpus: 4}
+model: llama3.1-8b
+software: vllm-0.15
+serving: {slo: {ttft: 500 ms, tpot: 12 ms, percentile: 90}}
+traffic: {rate: 10/s, input: 700, output: 60, duration: 4 s}
+)");
+  const json both = answer_of({"search", file, "--lengths", "300:100,2000:20", "--json", "-"});
+  REQUIRE(both.at("workloads").size() == 2);
+  const json alone =
+      answer_of({"search", file, "--set", "traffic.input=2000", "--set", "traffic.output=20", "--json", "-"});
+  CHECK(both.at("workloads")[1].at("input_tokens") == 2000);
+  CHECK(both.at("workloads")[1].at("together") == alone.at("together"));
+  CHECK(both.at("workloads")[1].at("apart") == alone.at("apart"));
+  for (const char* lengths : {"300", "300:", "a:4", "300:0", "1:2,"}) {
+    const Outcome refused = tests::orrery({"search", file, "--lengths", lengths});
+    INFO(lengths);
+    CHECK(refused.status == 2);
+    CHECK(refused.err.find("as in 1024:128") != std::string::npos);
+  }
+}
+
+TEST_CASE("advice for pools apart moves replicas and caches, and puts the pools together") {
+  const Folder folder;
+  const std::string file = folder.write("apart.yaml", kApart);
+  const json advice = answer_of({"advise", file, "--json", "-"});
+  std::string all;
+  for (const json& row : advice.at("rows")) {
+    all += row.at("change").get<std::string>() + "\n";
+    std::vector<std::string> words{"serving", file, "--json", "-"};
+    for (const json& set : row.at("set")) words.insert(words.end(), {"--set", set.get<std::string>()});
+    CHECK(answer_of(words).at("gpus").get<double>() == Approx(row.at("gpus").get<double>()));
+  }
+  INFO(all);
+  for (const char* part :
+       {"3 replicas for prompts and 1 for answers", "layer by layer", "answers under way", "together, on 2 replicas"})
+    CHECK(all.find(part) != std::string::npos);
+  // And of one pool: apart.
+  const json one = answer_of({"advise", "llama3.1-70b-serving-h100", "--json", "-", "--set", "traffic.duration=10 s"});
+  std::string changes;
+  for (const json& row : one.at("rows")) changes += row.at("change").get<std::string>() + "\n";
+  CHECK(changes.find("prompts on 1 of 2 replicas") != std::string::npos);
+}
+
 TEST_CASE("requests of a measured run stand each beside its prediction") {
   const Folder folder;
   std::string text =
@@ -221,6 +319,80 @@ TEST_CASE("requests of a measured run stand each beside its prediction") {
   CHECK_FALSE(result.at("rows")[2].at("measured").contains("tpot_ms"));
   const std::string nameless = folder.write("table.csv", text);
   CHECK(tests::orrery({"validate", nameless}).status == 2);
+}
+
+TEST_CASE("seconds of a measured run stand each beside what runs then") {
+  const Folder folder;
+  const std::string requests = folder.write("h100-sxm-llama3.1-8b-tp2-requests.csv",
+                                            "request,input_tokens,output_tokens,prefix_tokens_shared,shared_with_"
+                                            "request,queued_s,first_token_s,last_token_s\n"
+                                            "0,512,1000,0,,0.000,0.050,5\n");
+  const std::string seconds = folder.write("h100-sxm-llama3.1-8b-tp2-seconds.csv",
+                                           "t,running,waiting,kv_cache_pct,gen_throughput\n"
+                                           "0.2,1,0,0.1,0\n2.0,1,0,0.1,200\n900.0,1,0,0.1,10\n");
+  const json run = answer_of({"validate", requests, "--json", "-"}).at("rows").at(0).at("predicted");
+  REQUIRE(run.at("e2e_ms").get<double>() > 2000);  // so that the second before 2 s is whole
+  const json rows = answer_of({"validate", seconds, "--json", "-"}).at("rows");
+  REQUIRE(rows.size() == 3);
+  CHECK(rows[0].at("status") == "error");  // no whole second lies behind it
+  CHECK(rows[2].at("status") == "error");
+  CHECK(rows[1].at("predicted").at("running") == 1);
+  CHECK_FALSE(rows[1].at("predicted").contains("waiting"));
+  CHECK(rows[1].at("predicted").at("tokens_per_s").get<double>() ==
+        Approx(1e3 / run.at("tpot_ms").get<double>()).epsilon(1e-3));
+  const std::string odd = folder.write("odd.csv", "t,running,waiting,kv_cache_pct,gen_throughput\n1,1,0,0,0\n");
+  CHECK(tests::orrery({"validate", odd}).err.find("-seconds.csv") != std::string::npos);
+}
+
+TEST_CASE("several models on one cluster are each what they are alone, and their sums") {
+  const Folder folder;
+  const std::string chat =
+      "serving: {pools: [{parallelism: {tensor: 2}, replicas: 2}], slo: {ttft: 400 ms, tpot: 20 ms, percentile: 95}}\n";
+  const std::string both = R"(name: both
+cluster: {device: h100-sxm-80gb, gpus: 16, fabric: ndr-rail}
+software: vllm-0.15
+cost: {price_per_gpu_hour_usd: 2}
+models:
+- {name: chat, model: llama3.1-8b, gpus: 4, serving: {pools: [{parallelism: {tensor: 2}, replicas: 2}],
+   slo: {ttft: 400 ms, tpot: 20 ms, percentile: 95}}, traffic: {rate: 10/s, input: 500, output: 60, duration: 10 s}}
+- {name: long, model: qwen3-32b, serving: {pools: [{role: prefill, replicas: 1, parallelism: {tensor: 2}},
+   {role: decode, replicas: 1, parallelism: {tensor: 4}}]},
+   traffic: {rate: 2/s, input: 900, output: 200, duration: 10 s}}
+)";
+  const std::string file = folder.write("both.yaml", both);
+  const std::string alone = folder.write("alone.yaml",
+                                         "name: chat\ncluster: {device: h100-sxm-80gb, gpus: 4, fabric: ndr-rail}\n"
+                                         "software: vllm-0.15\nmodel: llama3.1-8b\n" +
+                                             chat + "traffic: {rate: 10/s, input: 500, output: 60, duration: 10 s}\n");
+  const json all = answer_of({"serving", file, "--json", "-"});
+  const json one = answer_of({"serving", alone, "--json", "-"});
+  REQUIRE(all.at("models").size() == 2);
+  const json &first = all.at("models")[0], &second = all.at("models")[1];
+  CHECK(first.at("mean_e2el_ms") == one.at("mean_e2el_ms"));
+  CHECK(first.at("output_throughput") == one.at("output_throughput"));
+  CHECK(first.at("first_gpu") == 0);
+  CHECK(second.at("first_gpu") == 4);  // its largest replica has four GPUs of a node
+  CHECK(all.at("totals").at("gpus") == 4 + 6);
+  CHECK(all.at("totals").at("output_throughput").get<double>() ==
+        Approx(first.at("output_throughput").get<double>() + second.at("output_throughput").get<double>()));
+  CHECK(all.at("totals").at("usd_per_hour").get<double>() == Approx(2.0 * 10));
+  CHECK(all.at("totals").at("promises") == 1);
+  const Outcome rows = tests::orrery({"serving", file, "--requests", "-"});
+  std::int64_t lines = 0;
+  for (const char* name : {"\nchat,", "\nlong,"})
+    for (std::size_t at = rows.out.find(name); at != std::string::npos; at = rows.out.find(name, at + 1)) ++lines;
+  CHECK(lines == first.at("completed").get<std::int64_t>() + second.at("completed").get<std::int64_t>());
+  for (const auto& [set, part] : {std::pair("models[0].gpus=20", "the cluster has 16"),
+                                  {"models[0].gpus=12", "but the cluster has 16"},
+                                  {"models[1].name=chat", "the second of the name chat"},
+                                  {"models[1].cluster={gpus: 8}", "unknown key"},
+                                  {"traffic={rate: 1/s, input: 9, output: 9}", "is of each model"}}) {
+    const Outcome refused = tests::orrery({"serving", file, "--set", set});
+    INFO(set << "\n" << refused.err);
+    CHECK(refused.status == 2);
+    CHECK(refused.err.find(part) != std::string::npos);
+  }
+  CHECK(tests::orrery({"run", file}).status == 2);
 }
 
 TEST_CASE("a user who asks the same question again finds all but its last block in the cache") {

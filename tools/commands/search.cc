@@ -30,7 +30,7 @@
 #include "tools/study/best_first.h"
 #include "tools/study/fingerprint.h"
 #include "tools/study/journal.h"
-#include "tools/study/served_search.h"
+#include "tools/study/served_models.h"
 #include "tools/study/study_page.h"
 
 namespace orrery::tools {
@@ -40,7 +40,7 @@ namespace {
 using nlohmann::ordered_json;
 
 struct SearchFlags {
-  std::string scenario, objective = "tokens_per_s", csv, json, report, deadline, tokens, resume;
+  std::string scenario, objective = "tokens_per_s", csv, json, report, deadline, tokens, resume, lengths;
   std::vector<std::string> sets, varies, assumed;
   FirstQuestion first;
   std::int64_t most_gpus = 0;
@@ -381,6 +381,28 @@ void answer(const SearchFlags& options, sim::Settings document, const LayoutSpac
   if (!quiet) std::cout << text.str();
 }
 
+/// Fleets of several models on one cluster.
+int search_models(const SearchFlags& options, const sim::Settings& document) {
+  const ServedModelsSearch found =
+      search_served_models(document, options.top, options.jobs > 0 ? options.jobs : default_jobs());
+  if (InterruptGuard::interrupted()) return kInterrupted;
+  if (!options.json.empty())
+    write_output(options.json, [&](std::ostream& out) { write_json(out, served_models_search_json(found)); });
+  if (options.json != "-") write_served_models_search(std::cout, found);
+  return kDone;
+}
+
+/// Together or apart, by the lengths of prompts and answers.
+int search_lengths(const SearchFlags& options, const sim::Settings& document) {
+  const std::vector<ServedWorkloadSearch> found =
+      search_workloads(document, options.lengths, options.jobs > 0 ? options.jobs : default_jobs());
+  if (InterruptGuard::interrupted()) return kInterrupted;
+  if (!options.json.empty())
+    write_output(options.json, [&](std::ostream& out) { write_json(out, workload_searches_json(found)); });
+  if (options.json != "-") write_workload_searches(std::cout, found);
+  return kDone;
+}
+
 /// Fleets of a served scenario.
 int search_serving(const SearchFlags& options) {
   for (const auto& [given, name] : {std::pair(!options.csv.empty(), "--csv"),
@@ -398,6 +420,12 @@ int search_serving(const SearchFlags& options) {
   check_writable(options.json);
   const sim::Settings document = scenarios::read_scenario(options.scenario, options.sets);
   const InterruptGuard guard;
+  if (scenarios::serves_several(document)) {
+    if (!options.lengths.empty())
+      throw sim::UserError("search: got --lengths for several models, expected a scenario of one");
+    return search_models(options, document);
+  }
+  if (!options.lengths.empty()) return search_lengths(options, document);
   const ServedSearch found = search_served(document, options.top, options.jobs > 0 ? options.jobs : default_jobs());
   if (InterruptGuard::interrupted()) return kInterrupted;
   if (!options.json.empty())
@@ -409,11 +437,13 @@ int search_serving(const SearchFlags& options) {
 /// Whether the scenario that is named has a serving section.
 bool is_served(const SearchFlags& options) {
   if (options.scenario.empty() || options.first.asked()) return false;
-  return scenarios::read_scenario(options.scenario, {}).find("serving") != nullptr;
+  const sim::Settings document = scenarios::read_scenario(options.scenario, {});
+  return document.find("serving") != nullptr || scenarios::serves_several(document);
 }
 
 int search(SearchFlags& options) {
   if (is_served(options)) return search_serving(options);
+  if (!options.lengths.empty()) throw sim::UserError("search: --lengths is of a served scenario");
   for (const std::string& file : {options.csv, options.json, options.resume, options.first.out}) check_writable(file);
   check_report(options.report);
   Question question = read_question(options);
@@ -504,6 +534,10 @@ Action declare_search(CommandOptions app) {
   app.add_option("--tokens", options->tokens, "tokens to train on, as training.tokens").type_name("N");
   app.add_option("--deadline", options->deadline, "the whole training must be done in this time, as in '30 days'")
       .type_name("TIME");
+  app.add_option("--lengths", options->lengths,
+                 "of a served scenario: prompts and answers together or apart, for each of these lengths of them, as "
+                 "in 1024:128,8192:1024")
+      .type_name("IN:OUT,...");
   app.add_option("--max-gpus", options->most_gpus, "try clusters of up to N GPUs (with --deadline: the scenario's)")
       .type_name("N")
       .check(Range(1, 1 << 20));

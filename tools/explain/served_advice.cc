@@ -34,7 +34,7 @@ ServedChange simulate_change(const Settings& base, const std::string& what, cons
   change.what = what;
   change.sets = sets;
   change.gpus = study.mean_gpus();
-  const auto all = static_cast<double>(study.completed + study.refused + study.lost);
+  const auto all = static_cast<double>(study.completed + study.refused + study.turned_away + study.lost);
   change.kept_pct = all > 0 ? 100 * study.good / all : 0;
   if (study.duration_s > 0) change.per_gpu = study.output_tokens / study.duration_s / change.gpus;
   change.ttft_s = study.ttft.p99;
@@ -43,48 +43,56 @@ ServedChange simulate_change(const Settings& base, const std::string& what, cons
   return change;
 }
 
-/// A pool's keys with some replaced: below a list a set lays the whole list.
-std::string pool_with(const Settings& document, const std::vector<std::pair<std::string, std::string>>& keys) {
+using PoolKeys = std::vector<std::pair<std::string, std::string>>;
+
+/// A pool's keys with some replaced, of those that are plain.
+std::string pool_text(const Settings* pool, const PoolKeys& keys) {
   std::vector<std::string> parts;
   for (const auto& [key, value] : keys) parts.push_back(fmt::format("{}: {}", key, value));
-  const Settings* pools = document.at("serving").find("pools");
-  if (pools != nullptr && pools->is_sequence()) {
-    for (const auto& [name, member] : pools->items()[0].members()) {
+  if (pool != nullptr) {
+    for (const auto& [name, member] : pool->members()) {
       const auto replaced = [&, &own = name](const auto& key) { return key.first == own; };
       if (member.is_scalar() && std::none_of(keys.begin(), keys.end(), replaced))
         parts.push_back(fmt::format("{}: {}", name, member.text()));
     }
   }
-  return fmt::format("serving.pools=[{{{}}}]", fmt::join(parts, ", "));
+  return fmt::format("{{{}}}", fmt::join(parts, ", "));
+}
+
+const Settings* pool_at(const Settings& document, std::size_t number) {
+  const Settings* pools = document.at("serving").find("pools");
+  return pools != nullptr && pools->is_sequence() && pools->items().size() > number ? &pools->items()[number] : nullptr;
+}
+
+/// Of the first pool: below a list a set lays the whole list.
+std::string pool_with(const Settings& document, const PoolKeys& keys) {
+  return fmt::format("serving.pools=[{}]", pool_text(pool_at(document, 0), keys));
 }
 
 std::string pool_layout_text(const workloads::ServedLayout& l) {
-  return fmt::format("{{tensor: {}, pipeline: {}, expert: {}, attention_data: {}}}", l.tensor, l.pipeline, l.expert,
-                     l.attention_data);
+  return fmt::format(
+      "{{tensor: {}, pipeline: {}, expert: {}, attention_data: {}{}}}", l.tensor, l.pipeline, l.expert,
+      l.attention_data,
+      l.experts_apart() ? fmt::format(", expert_gpus: {}, micro_batches: {}", l.expert_gpus, l.micro_batches) : "");
 }
 
 struct ServedCandidate {
   std::string what, set;
+  std::string more = {};  // a further set; empty: none
+  std::vector<std::string> sets() const { return more.empty() ? std::vector{set} : std::vector{set, more}; }
 };
 
-std::vector<ServedCandidate> served_candidates_of(const Settings& document, const scenarios::ServingScenario& s) {
-  std::vector<ServedCandidate> all;
-  const auto name = [](serving::Router router) { return std::string(name_of(router)); };
-  for (const auto router : {serving::Router::least_loaded, serving::Router::prefix_aware})
-    if (s.router != router && s.replicas > 1)
-      all.push_back({"router " + name(router), "serving.router=" + name(router)});
-  if (s.replica.precision.kv_bytes == 2) all.push_back({"keys and values in fp8", "precision.kv_cache=fp8"});
-  if (s.replica.precision.weights == workloads::WeightType::bf16)
-    all.push_back({"weights in fp8", "precision.weights=fp8"});
-  // Of one pool, whose other keys are all plain: the list is laid anew.
-  const Settings* pools = document.at("serving").find("pools");
-  bool plain = !s.answers;
-  if (plain && pools != nullptr && pools->is_sequence())
-    for (const auto& [key, member] : pools->items()[0].members())
-      plain = plain && (member.is_scalar() || key == "parallelism");
-  if (!plain) return all;
+/// Whether all that a pool says is plain, but for its layout: the list is laid anew.
+bool is_plain(const Settings* pool) {
+  if (pool == nullptr) return true;
+  return std::all_of(pool->members().begin(), pool->members().end(),
+                     [](const auto& member) { return member.second.is_scalar() || member.first == "parallelism"; });
+}
+
+/// Of one pool that computes prompts and writes answers.
+void add_of_one_pool(std::vector<ServedCandidate>& all, const Settings& document, const scenarios::ServingScenario& s) {
   const std::string kept = pool_layout_text(s.replica.layout);
-  const auto add = [&](const std::string& what, std::vector<std::pair<std::string, std::string>> keys) {
+  const auto add = [&](const std::string& what, PoolKeys keys) {
     const auto has = [](const auto& key) { return key.first == "parallelism"; };
     if (std::none_of(keys.begin(), keys.end(), has)) keys.emplace_back("parallelism", kept);
     all.push_back({what, pool_with(document, keys)});
@@ -100,6 +108,8 @@ std::vector<ServedCandidate> served_candidates_of(const Settings& document, cons
   if ((s.replicas + 1) * s.replica.layout.gpus() <= s.machine.gpus && !s.autoscale)
     add(fmt::format("{} replicas in place of {}", s.replicas + 1, s.replicas),
         {{"replicas", std::to_string(s.replicas + 1)}});
+  if (!s.traffic.priorities.empty() && s.order == serving::Order::arrival)
+    add("the urgent first", {{"order", "priority"}});
   for (const bool wider : {true, false}) {
     workloads::ServedLayout layout = s.replica.layout;
     if (s.autoscale || (wider ? s.replicas : layout.tensor) % 2 != 0) continue;
@@ -108,6 +118,78 @@ std::vector<ServedCandidate> served_candidates_of(const Settings& document, cons
     add(fmt::format("{} replicas of TP {}", replicas, layout.tensor),
         {{"parallelism", pool_layout_text(layout)}, {"replicas", std::to_string(replicas)}});
   }
+  if (s.replicas < 2 || s.autoscale || s.failures || s.order != serving::Order::arrival) return;
+  // Apart, on the same GPUs: shares of the replicas that compute prompts.
+  const Settings* pool = pool_at(document, 0);
+  for (const std::int64_t parts : {4, 2}) {
+    const std::int64_t prompts = std::max<std::int64_t>(1, s.replicas / parts);
+    if (parts == 4 && prompts == std::max<std::int64_t>(1, s.replicas / 2)) continue;
+    const auto text = [&](const char* role, std::int64_t replicas) {
+      return pool_text(pool, {{"role", role}, {"replicas", std::to_string(replicas)}, {"parallelism", kept}});
+    };
+    all.push_back(
+        {fmt::format("prompts on {} of {} replicas, answers on the rest", prompts, s.replicas),
+         fmt::format("serving.pools=[{}, {}]", text("prefill", prompts), text("decode", s.replicas - prompts))});
+  }
+}
+
+/// Of two pools: replicas of each, GPUs that pass from one to the other, how caches are handed over, one pool for all.
+void add_of_two_pools(std::vector<ServedCandidate>& all, const Settings& document,
+                      const scenarios::ServingScenario& s) {
+  const bool swapped = pool_at(document, 0)->find("role")->text() == "decode";
+  const Settings *prompts = pool_at(document, swapped ? 1 : 0), *answers = pool_at(document, swapped ? 0 : 1);
+  const auto text = [](const Settings* pool, const scenarios::ServedPool& own, std::int64_t replicas, PoolKeys more) {
+    more.emplace_back("replicas", std::to_string(replicas));
+    more.emplace_back("parallelism", pool_layout_text(own.replica.layout));
+    return pool_text(pool, more);
+  };
+  const auto add = [&](const std::string& what, std::int64_t first, std::int64_t second, const PoolKeys& of_first,
+                       const PoolKeys& of_second) {
+    if (first < 1 || second < 1) return;
+    if (first * s.replica.layout.gpus() + second * s.answers->replica.layout.gpus() > s.machine.gpus) return;
+    all.push_back({what, fmt::format("serving.pools=[{}, {}]", text(prompts, s, first, of_first),
+                                     text(answers, *s.answers, second, of_second))});
+  };
+  const std::int64_t first = s.replicas, second = s.answers->replicas;
+  const auto told = [&](std::int64_t a, std::int64_t b) {
+    return fmt::format("{} replicas for prompts and {} for answers in place of {} and {}", a, b, first, second);
+  };
+  for (const auto& [more, further] : {std::pair(1, 0), {-1, 0}, {0, 1}, {0, -1}, {1, -1}, {-1, 1}})
+    add(told(first + more, second + further), first + more, second + further, {}, {});
+  for (const std::int64_t tokens : {s.limits.max_batched_tokens / 2, s.limits.max_batched_tokens * 2})
+    if (tokens >= s.limits.max_sequences)
+      add(fmt::format("at most {} tokens of prompts an iteration", tokens), first, second,
+          {{"max_batched_tokens", std::to_string(tokens)}}, {});
+  for (const std::int64_t most : {s.answers->limits.max_sequences / 2, s.answers->limits.max_sequences * 2})
+    if (most >= 1 && most <= s.answers->limits.max_batched_tokens)
+      add(fmt::format("at most {} answers under way", most), first, second, {},
+          {{"max_sequences", std::to_string(most)}});
+  if (s.transfer.handing == serving::Handing::whole)
+    all.push_back({"caches handed over layer by layer", "serving.kv_transfer.mode=layer_by_layer"});
+  const workloads::ServedLayout& layout = s.answers->replica.layout;
+  if (!layout.experts_apart())
+    all.push_back({fmt::format("together, on {} replicas", s.all_gpus() / layout.gpus()),
+                   fmt::format("serving.pools=[{}]",
+                               pool_text(answers, {{"role", "both"},
+                                                   {"replicas", std::to_string(s.all_gpus() / layout.gpus())},
+                                                   {"parallelism", pool_layout_text(layout)}})),
+                   document.at("serving").find("kv_transfer") != nullptr ? "serving.kv_transfer=null" : ""});
+}
+
+std::vector<ServedCandidate> served_candidates_of(const Settings& document, const scenarios::ServingScenario& s) {
+  std::vector<ServedCandidate> all;
+  const auto name = [](serving::Router router) { return std::string(name_of(router)); };
+  for (const auto router : {serving::Router::least_loaded, serving::Router::prefix_aware})
+    if (s.router != router && s.replicas > 1)
+      all.push_back({"router " + name(router), "serving.router=" + name(router)});
+  if (s.replica.precision.kv_bytes == 2) all.push_back({"keys and values in fp8", "precision.kv_cache=fp8"});
+  if (s.replica.precision.weights == workloads::WeightType::bf16)
+    all.push_back({"weights in fp8", "precision.weights=fp8"});
+  if (!is_plain(pool_at(document, 0)) || !is_plain(pool_at(document, 1))) return all;
+  if (s.answers)
+    add_of_two_pools(all, document, s);
+  else
+    add_of_one_pool(all, document, s);
   return all;
 }
 
@@ -144,7 +226,7 @@ ServedAdvice advise_served(const Settings& document, unsigned jobs) {
   std::vector<std::string> refusals(candidates.size());
   for_each_parallel(candidates.size(), jobs, "changes", [&](std::size_t i) {
     try {
-      changes[i] = simulate_change(document, candidates[i].what, {candidates[i].set});
+      changes[i] = simulate_change(document, candidates[i].what, candidates[i].sets());
     } catch (const sim::UserError& error) {
       refusals[i] = fmt::format("{}: {}", candidates[i].what, error.what());
     }

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <filesystem>
 
@@ -99,6 +100,83 @@ std::vector<ServingRow> validate_requests(const TableFile& table) {
     if (outputs > 1)
       row.predicted["tpot_ms"] = static_cast<double>(served.last - served.first) / kPicosecondsAMs / (outputs - 1);
     if (i == 0) row.scenario = yaml;
+  }
+  return rows;
+}
+
+namespace {
+
+constexpr double kPicosecondsASecond = 1e12;
+
+/// Tokens written in each second of a run: those of a request behind its first evenly over its time.
+std::vector<double> written_by_second(const ServingStudy& study, std::size_t seconds) {
+  std::vector<double> written(seconds, 0);
+  for (std::size_t i = 0; i < study.trace.requests.size(); ++i) {
+    const serving::Served& served = study.outcome.requests[i];
+    if (served.refused) continue;
+    const double first = static_cast<double>(served.first) / kPicosecondsASecond,
+                 last = static_cast<double>(served.last) / kPicosecondsASecond;
+    const double rest = study.trace.requests[i].output - 1;
+    for (std::size_t s = static_cast<std::size_t>(first); s < seconds; ++s) {
+      const auto from = static_cast<double>(s);
+      if (from > last) break;
+      if (s == static_cast<std::size_t>(first)) written[s] += 1;
+      const double within = std::min(last, from + 1) - std::max(first, from);
+      if (last > first) written[s] += rest * within / (last - first);
+    }
+  }
+  return written;
+}
+
+}  // namespace
+
+bool is_seconds_table(const TableFile& table) {
+  return table.has("t") && table.has("running") && table.has("waiting") && table.has("kv_cache_pct");
+}
+
+std::vector<ServingRow> validate_seconds(const TableFile& table) {
+  constexpr std::string_view kSeconds = "-seconds.csv", kRequests = "-requests.csv";
+  std::string file = table.file();
+  const std::size_t end = file.rfind(kSeconds);
+  if (end == std::string::npos)
+    throw sim::UserError(
+        fmt::format("{}: says not which run it is of, expected a name that ends with -seconds.csv "
+                    "beside one with -requests.csv",
+                    file));
+  file.replace(end, kSeconds.size(), kRequests);
+  const NamedRun run = run_of(file);
+  const std::string yaml = yaml_of_run(run, file);
+  const ServingStudy study = study_serving(scenarios::load_serving(scenarios::parse_yaml(yaml, "requests")));
+  const std::vector<serving::Sample>& samples = study.outcome.samples.front();
+  const std::vector<double> written = written_by_second(study, table.rows() + 2);
+  std::vector<ServingRow> rows(table.rows());
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    ServingRow& row = rows[i];
+    const double at = table.needed(i, "t");
+    row.id = table.text(i, "t");
+    row.group = fmt::format("seconds {} {}", run.device, run.model);
+    if (i == 0) row.scenario = yaml;
+    const auto sample =
+        std::upper_bound(samples.begin(), samples.end(), at * kPicosecondsASecond,
+                         [](double time, const serving::Sample& s) { return time < static_cast<double>(s.from); });
+    const auto second = static_cast<std::size_t>(at);
+    if (sample == samples.begin() || second < 1 || second > written.size() ||
+        at > static_cast<double>(study.outcome.end) / kPicosecondsASecond) {
+      row.status = "error";
+      row.message = "nothing runs then";
+      continue;
+    }
+    const serving::Sample& then = *std::prev(sample);
+    const auto compare = [&](const char* metric, const char* column, double predicted) {
+      const double measured = table.needed(i, column);
+      if (!(measured > 0)) return;  // nothing to be off by
+      row.measured[metric] = measured;
+      row.predicted[metric] = predicted;
+    };
+    compare("running", "running", then.running);
+    compare("waiting", "waiting", then.waiting);
+    compare("kv_cache_pct", "kv_cache_pct", 100 * static_cast<double>(then.blocks) / static_cast<double>(study.blocks));
+    compare("tokens_per_s", "gen_throughput", written[second - 1]);
   }
   return rows;
 }

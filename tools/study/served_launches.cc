@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 #include <utility>
 
 #include "scenarios/scenario.h"
@@ -175,11 +176,18 @@ ServedLaunch of_laboratory(const LaunchedRow& r) {
   return launch;
 }
 
+TableFile launches_in(const char* name) {
+  const std::string file = scenarios::data_directory() + "/scenarios/published/" + name;
+  return TableFile::parse(file, std::filesystem::exists(file) ? read_packed_text(file, "limits of workers") : "");
+}
+
 const TableFile& known_pools() {
-  static const TableFile kTable = [] {
-    const std::string file = scenarios::data_directory() + "/scenarios/published/served_pools.csv";
-    return TableFile::parse(file, std::filesystem::exists(file) ? read_packed_text(file, "limits of workers") : "");
-  }();
+  static const TableFile kTable = launches_in("served_pools.csv");
+  return kTable;
+}
+
+const TableFile& known_recipes() {
+  static const TableFile kTable = launches_in("served_recipes.csv");
   return kTable;
 }
 
@@ -187,18 +195,63 @@ bool lists(const std::string& numbers, std::int64_t number) {
   return (" " + numbers + " ").find(fmt::format(" {} ", number)) != std::string::npos;
 }
 
+/// Whether a line of such a table is of the row's workers, under its load.
+bool is_launch_of(const TableFile& table, std::size_t i, const LaunchedRow& r, const LaunchedApart& apart) {
+  const auto is = [&](const char* column, std::int64_t number) {
+    return table.number(i, column) == static_cast<double>(number);
+  };
+  return table.text(i, "engine") == r.engine && table.text(i, "device") == r.device &&
+         table.text(i, "model") == r.model && table.text(i, "precision") == r.precision && is("input", r.input) &&
+         is("output", r.output) && is("prefill_workers", apart.prefill.workers) &&
+         is("decode_workers", apart.decode.workers) && is("decode_gpus", apart.decode.gpus()) &&
+         lists(table.text(i, "concurrencies"), r.concurrency);
+}
+
+WorkersOf workers_in(const TableFile& table, std::size_t i, const std::string& role, std::int64_t workers) {
+  const auto of = [&](const char* column) {
+    return static_cast<std::int64_t>(table.number(i, role + column).value_or(0));
+  };
+  WorkersOf out{workers, of("_tensor"), 1, of("_attention"), of("_expert"), of("_sequences"), of("_tokens")};
+  out.max_cache_tokens = of("_held");
+  out.redundant_experts = of("_copies");
+  out.memory_share = table.number(i, role + "_share").value_or(0);
+  return out;
+}
+
+/// The launch of the row's recipe: the one that is cut as the columns say, if one is, and of those the last of its day.
+bool set_recipe(const LaunchedRow& r, LaunchedApart& apart) {
+  const TableFile& table = known_recipes();
+  const auto alike = [](const WorkersOf& a, const WorkersOf& b) {
+    return a.tensor == b.tensor && a.attention_data == b.attention_data;
+  };
+  std::optional<LaunchedApart> best;
+  std::pair<bool, std::string> best_of;
+  for (std::size_t i = 0; i < table.rows(); ++i) {
+    if (!is_launch_of(table, i, r, apart)) continue;
+    const LaunchedApart one{workers_in(table, i, "prefill", apart.prefill.workers),
+                            workers_in(table, i, "decode", apart.decode.workers), table.text(i, "cache"),
+                            static_cast<std::int64_t>(table.number(i, "front_ends").value_or(1)),
+                            table.text(i, "rows") == "gathered" ? "kernels: {few_ranks: gather}" : ""};
+    const std::string& since = table.text(i, "since");
+    // A recipe may have come to the repository behind the run; the first one then is the nearest.
+    const std::pair of(alike(one.prefill, apart.prefill) && alike(one.decode, apart.decode),
+                       since <= r.day ? since : std::string());
+    if (best && !(of > best_of)) continue;
+    best = one;
+    best_of = of;
+  }
+  if (!best) return false;
+  apart = *best;
+  // Limits that the load never comes to would take memory here that the engine had for its cache.
+  for (WorkersOf* role : {&apart.prefill, &apart.decode})
+    if (role->max_sequences > 0) role->max_sequences = std::min(role->max_sequences, r.concurrency);
+  return true;
+}
+
 void set_limits(const LaunchedRow& r, LaunchedApart& apart) {
   const TableFile& table = known_pools();
   for (std::size_t i = 0; i < table.rows(); ++i) {
-    const auto is = [&](const char* column, std::int64_t number) {
-      return table.number(i, column) == static_cast<double>(number);
-    };
-    if (table.text(i, "engine") != r.engine || table.text(i, "device") != r.device ||
-        table.text(i, "model") != r.model || table.text(i, "precision") != r.precision || !is("input", r.input) ||
-        !is("output", r.output) || !is("prefill_workers", apart.prefill.workers) ||
-        !is("decode_workers", apart.decode.workers) || !is("decode_gpus", apart.decode.gpus()) ||
-        !lists(table.text(i, "concurrencies"), r.concurrency))
-      continue;
+    if (!is_launch_of(table, i, r, apart)) continue;
     const auto limit = [&](const char* column) { return static_cast<std::int64_t>(table.needed(i, column)); };
     apart.decode.max_sequences = limit("decode_batch");
     apart.prefill.max_batched_tokens = limit("prefill_tokens");
@@ -210,6 +263,7 @@ void set_limits(const LaunchedRow& r, LaunchedApart& apart) {
 }  // namespace
 
 LaunchedApart launched_apart(const LaunchedRow& row, LaunchedApart apart) {
+  if (set_recipe(row, apart)) return apart;
   // Its workers with data-parallel attention spread experts over all of their GPUs (--ep-size), which columns of 2025
   // lack.
   for (WorkersOf* role : {&apart.prefill, &apart.decode})

@@ -29,17 +29,25 @@ ServedLaunch launch_of(const LaunchedRow& row);
 /// Workers of one role, as the columns have them.
 struct WorkersOf {
   std::int64_t workers = 1, tensor = 1, pipeline = 1, attention_data = 1, expert = 1;
-  std::int64_t max_sequences = 0, max_batched_tokens = 0;  // of each; 0: the engine's default
+  std::int64_t max_sequences = 0, max_batched_tokens = 0;  // of each attention group; 0: the engine's default
+  std::int64_t max_cache_tokens = 0, redundant_experts = 0;
+  double memory_share = 0;  // 0: the engine's default
   std::int64_t gpus() const { return tensor * pipeline * attention_data; }
 };
 /// Prompts and answers apart.
 struct LaunchedApart {
   WorkersOf prefill, decode;
+  std::string cache;            // the type of keys and values; empty: the checkpoint's
+  std::int64_t front_ends = 1;  // that deal requests out in turn
+  std::string software;         // further keys of the engine's, as YAML; empty: none
 };
 /// What the launch set beside the columns or otherwise than they say: limits of TensorRT-LLM's workers are those that
 /// SemiAnalysisAI/InferenceX's configs/nvidia-master.yaml names (scenarios/published/served_pools.csv, of all versions
-/// between November 2025 and May 2026).
-/// `apart`: by the columns.
+/// between November 2025 and May 2026), launches of SGLang's workers those of the recipes that it names
+/// (scenarios/published/served_recipes.csv: NVIDIA/srt-slurm, recipes/ and recipies/, each launch by the day of its
+/// first version; limits of an attention group, as the engine divides them, srt/server_args.py; `rows` gathered where
+/// no all-to-all is chosen, moe_a2a_backend, and attention is data-parallel, srt/layers/dp_attention.py). `apart`: by
+/// the columns.
 LaunchedApart launched_apart(const LaunchedRow& row, LaunchedApart apart);
 
 }  // namespace orrery::tools

@@ -32,6 +32,8 @@ std::string served_layout_text(const workloads::ServedLayout& layout) {
   if (layout.pipeline > 1) text += fmt::format(" PP {}", layout.pipeline);
   if (layout.attention_data > 1) text += fmt::format(" attention-DP {}", layout.attention_data);
   if (layout.expert > 1) text += fmt::format(" EP {}", layout.expert);
+  if (layout.experts_apart())
+    text += fmt::format(" on {} GPUs of their own, {} micro-batches", layout.expert_gpus, layout.micro_batches);
   if (layout.redundant_experts > 0) text += fmt::format(" with {} experts twice", layout.redundant_experts);
   return text;
 }
@@ -70,6 +72,8 @@ std::string load_text(const ServingStudy& study) {
   if (study.refused > 0)
     return fmt::format("{} requests are refused: each needs more than the whole cache of {} tokens.", study.refused,
                        study.blocks * study.scenario.limits.block_tokens);
+  if (study.turned_away > 0)
+    return fmt::format("{} requests are turned away: as many wait as may (max_waiting).", study.turned_away);
   if (study.saturated)
     return "Saturated: more comes than can be served, so that requests wait ever longer; latencies are those of this "
            "many requests alone.";
@@ -85,6 +89,19 @@ void write_latencies(std::ostream& out, const ServingStudy& study) {
   row("time a token (TPOT)", study.tpot);
   row("between tokens (ITL)", study.itl);
   row("end to end", study.e2el);
+  table.write(out);
+}
+
+void write_priorities(std::ostream& out, const ServingStudy& study) {
+  if (study.priorities.empty()) return;
+  out << "\nBy priority, the most urgent first\n";
+  TextTable table({{"", Align::left}, {"requests"}, {"turned away"}, {"TTFT"}, {"p99"}, {"TPOT"}, {"p99"}, {"kept"}});
+  for (const PriorityStudy& p : study.priorities)
+    table.add_row({std::to_string(p.priority), std::to_string(p.completed), std::to_string(p.turned_away),
+                   time_text(p.ttft.mean), time_text(p.ttft.p99), time_text(p.tpot.mean), time_text(p.tpot.p99),
+                   study.scenario.slo.any()
+                       ? share_text(p.good / static_cast<double>(std::max<std::int64_t>(1, p.completed)))
+                       : "-"});
   table.write(out);
 }
 
@@ -308,6 +325,7 @@ void write_serving(std::ostream& out, const ServingStudy& study) {
                        s.slo.tpot_s > 0 ? fmt::format(" TPOT {}", time_text(s.slo.tpot_s)) : "", s.slo.percentile,
                        share_text(share));
   }
+  write_priorities(out, study);
   if (study.apart) write_pools(out, study);
   write_fleet(out, study);
   write_memory(out, study);
@@ -376,6 +394,7 @@ ordered_json serving_json(const ServingStudy& study) {
   json["replicas"] = s.replicas;
   json["completed"] = study.completed;
   json["refused"] = study.refused;
+  json["turned_away"] = study.turned_away;
   json["duration"] = study.duration_s;
   json["total_input_tokens"] = study.input_tokens;
   json["total_output_tokens"] = study.output_tokens;
@@ -431,6 +450,16 @@ ordered_json serving_json(const ServingStudy& study) {
                              {"busy_pct", 100 * (1 - pool.idle)},
                              {"iterations", pool.iterations},
                              {"kv_blocks", pool.blocks}});
+  if (!study.priorities.empty()) json["priorities"] = ordered_json::array();
+  for (const PriorityStudy& p : study.priorities)
+    json["priorities"].push_back({{"priority", p.priority},
+                                  {"completed", p.completed},
+                                  {"turned_away", p.turned_away},
+                                  {"good", p.good},
+                                  {"mean_ttft_ms", p.ttft.mean * kMs},
+                                  {"p99_ttft_ms", p.ttft.p99 * kMs},
+                                  {"mean_tpot_ms", p.tpot.mean * kMs},
+                                  {"p99_tpot_ms", p.tpot.p99 * kMs}});
   if (study.apart) json["kv_bytes_handed_over"] = handed_bytes(study);
   add_fleet_json(json, study);
   json["assumptions"] = said_of(study);
@@ -514,7 +543,7 @@ void write_requests_csv(std::ostream& out, const ServingStudy& study) {
     out << fmt::format("{},{},{:.6f},{},{},", i, served.replica, seconds_of(served.arrival), request.input,
                        request.output);
     if (served.refused) {
-      out << ",,,,0,refused\n";
+      out << (served.turned_away ? ",,,,0,turned_away\n" : ",,,,0,refused\n");
       continue;
     }
     if (served.lost) {

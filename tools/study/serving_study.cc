@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "sim/error.h"
 #include "tools/study/trace_file.h"
@@ -58,13 +59,13 @@ bool waits_grow(const ServingStudy& study) {
 }
 
 void count_requests(ServingStudy& study) {
-  const scenarios::Slo& slo = study.scenario.slo;
   std::vector<double> ttft, tpot, e2el;
   serving::Time from = serving::kNever, until = 0;
   double gaps = 0, gap_time = 0;
   for (std::size_t i = 0; i < study.trace.requests.size(); ++i) {
     const serving::Served& served = study.outcome.requests[i];
-    study.refused += served.refused ? 1 : 0;
+    study.refused += served.refused && !served.turned_away ? 1 : 0;
+    study.turned_away += served.turned_away ? 1 : 0;
     study.lost += served.lost ? 1 : 0;
     if (served.refused || served.lost || static_cast<std::int64_t>(i) < study.trace.warm_up) continue;
     const serving::Request& request = study.trace.requests[i];
@@ -91,8 +92,7 @@ void count_requests(ServingStudy& study) {
     }
     from = std::min(from, served.arrival);
     until = std::max(until, served.last);
-    const bool good = (slo.ttft_s == 0 || first <= slo.ttft_s) && (slo.tpot_s == 0 || each <= slo.tpot_s);
-    study.good += good ? 1 : 0;
+    study.good += study.within_promise(i) ? 1 : 0;
   }
   if (study.completed == 0) return;
   const auto n = static_cast<double>(study.completed);
@@ -108,6 +108,40 @@ void count_requests(ServingStudy& study) {
   study.itl = {gaps > 0 ? gap_time / gaps : 0,        0,
                between.quantile(0.5) / kPicoseconds,  between.quantile(0.9) / kPicoseconds,
                between.quantile(0.95) / kPicoseconds, between.quantile(0.99) / kPicoseconds};
+}
+
+/// Latencies of each priority by itself.
+void count_priorities(ServingStudy& study) {
+  const std::vector<serving::Request>& requests = study.trace.requests;
+  if (std::all_of(requests.begin(), requests.end(),
+                  [&](const serving::Request& r) { return r.priority == requests.front().priority; }))
+    return;
+  struct Values {
+    PriorityStudy sums;
+    std::vector<double> ttft, tpot;
+  };
+  std::map<std::int32_t, Values> by_priority;
+  for (std::size_t i = static_cast<std::size_t>(study.trace.warm_up); i < study.trace.requests.size(); ++i) {
+    const serving::Served& served = study.outcome.requests[i];
+    const serving::Request& request = study.trace.requests[i];
+    Values& values = by_priority[request.priority];
+    values.sums.turned_away += served.turned_away ? 1 : 0;
+    if (served.refused || served.lost) continue;
+    const double first = static_cast<double>(served.first - served.arrival) / kPicoseconds;
+    const double each = request.output > 1 ? static_cast<double>(served.last - served.first) / kPicoseconds /
+                                                 static_cast<double>(request.output - 1)
+                                           : 0;
+    ++values.sums.completed;
+    values.ttft.push_back(first);
+    if (request.output > 1) values.tpot.push_back(each);
+    values.sums.good += study.within_promise(i) ? 1 : 0;
+  }
+  for (auto& [priority, values] : by_priority) {
+    values.sums.priority = priority;
+    values.sums.ttft = latency_of(values.ttft);
+    values.sums.tpot = latency_of(values.tpot);
+    study.priorities.push_back(values.sums);
+  }
 }
 
 /// GPU seconds of a pool within [from, until) seconds.
@@ -221,7 +255,14 @@ PoolStudy pool_of(const scenarios::ServingScenario& scenario, const scenarios::S
   study.memory = workloads::serving_memory(pool.replica, times.pass(),
                                            static_cast<double>(scenario.machine.device.memory().value()), pool.limits);
   if (study.memory.blocks < 1) throw sim::UserError(shortage(study.memory, scenario));
+  if (const double apart = workloads::apart_weight_bytes(times.pass()); apart > study.memory.given)
+    throw sim::UserError(fmt::format(
+        "{}: {:.1f} GB of experts' weights are more than the {:.1f} GB that {} takes of a {}, expected more "
+        "expert_gpus",
+        scenario.id, apart / 1e9, study.memory.given / 1e9, pool.replica.engine.name, scenario.machine.device.name()));
   study.pool.limits.max_sequences = study.memory.sequences;
+  if (pool.max_cache_tokens > 0)
+    study.memory.blocks = std::min(study.memory.blocks, pool.max_cache_tokens / pool.limits.block_tokens);
   // Micro-batches of all stages share a stage's cache.
   study.blocks = study.memory.blocks * pool.replica.layout.attention_data;
   return study;
@@ -282,16 +323,24 @@ void check_contents(ServingStudy& study, serving::Limits& limits) {
                   study.trace.content_tokens, limits.block_tokens));
 }
 
-void run_apart(ServingStudy& study, workloads::IterationTimes& prompts, workloads::IterationTimes& answers,
-               const serving::Fleet& fleet) {
-  const scenarios::ServingScenario& scenario = study.scenario;
+/// A scenario and all that its run needs.
+struct Prepared {
+  ServingStudy study;
+  std::optional<workloads::IterationTimes> times, answers;
+  serving::Fleet fleet;
+  std::optional<workloads::HandoverWays> ways;
+  std::optional<serving::Apart> apart;
+};
+
+void prepare_apart(Prepared& p) {
+  const scenarios::ServingScenario& scenario = p.study.scenario;
   const workloads::HandoverWays::Pool from{scenario.replica.layout, scenario.replicas},
       to{scenario.answers->replica.layout, scenario.answers->replicas};
   const workloads::Site site{
       scenario.machine.node, scenario.machine.fabric, scenario.machine.gpus, scenario.machine.gpus_per_node, {}};
-  workloads::HandoverWays ways(workloads::cluster_of(site), from, to);
-  serving::Apart apart{fleet, fleet, {}};
-  apart.decode.limits = limits_of(study.pools.back(), scenario);
+  p.ways.emplace(workloads::cluster_of(site), from, to, scenario.share.first);
+  serving::Apart& apart = p.apart.emplace(serving::Apart{p.fleet, p.fleet, {}});
+  apart.decode.limits = limits_of(p.study.pools.back(), scenario);
   apart.decode.limits.prefix_caching = false;
   apart.decode.limits.tiers.clear();
   apart.decode.replicas = scenario.answers->replicas;
@@ -299,15 +348,19 @@ void run_apart(ServingStudy& study, workloads::IterationTimes& prompts, workload
   apart.decode.slow_factor = scenario.answers->slow_factor;
   // A request has come to the first pool's front end; what it costs to hand it on is the transfer's latency.
   apart.decode.limits.front = apart.decode.limits.front_token = 0;
-  apart.handover = {&ways,
-                    workloads::cache_bytes_per_token(answers.pass()),
-                    workloads::cache_bytes_per_sequence(answers.pass()),
+  apart.handover = {&*p.ways,
+                    workloads::cache_bytes_per_token(p.answers->pass()),
+                    workloads::cache_bytes_per_sequence(p.answers->pass()),
                     scenario.transfer.handing,
                     scenario.replica.model.layers,
                     static_cast<serving::Time>(scenario.transfer.latency_s * kPicoseconds),
                     from.layout.attention_data,
                     to.layout.attention_data};
-  study.apart = serving::serve_apart(study.trace, apart, prompts, answers);
+}
+
+/// Both pools as one, for those who look at requests.
+void take_apart(ServingStudy& study, serving::ApartOutcome outcome) {
+  study.apart = std::move(outcome);
   const serving::Outcome &first = study.apart->prefill, &second = study.apart->decode;
   serving::Outcome& all = study.outcome;
   all.requests = study.apart->requests;
@@ -323,50 +376,62 @@ void run_apart(ServingStudy& study, workloads::IterationTimes& prompts, workload
   all.peak_blocks = second.peak_blocks;
 }
 
-}  // namespace
-
-std::vector<PoolStudy> served_pools(const scenarios::ServingScenario& scenario) {
-  std::vector<PoolStudy> pools{pool_of(scenario, scenario, times_of(scenario, scenario))};
-  if (scenario.answers) pools.push_back(pool_of(scenario, *scenario.answers, times_of(scenario, *scenario.answers)));
-  return pools;
-}
-
-ServingStudy study_serving(const scenarios::ServingScenario& scenario) {
-  ServingStudy study;
+std::unique_ptr<Prepared> prepared(const scenarios::ServingScenario& scenario) {
+  auto made = std::make_unique<Prepared>();
+  Prepared& p = *made;
+  ServingStudy& study = p.study;
   study.scenario = scenario;
-  workloads::IterationTimes times = times_of(scenario, scenario);
-  std::optional<workloads::IterationTimes> answers;
-  study.kernels = times.kernels().provenance();
-  study.pools.push_back(pool_of(scenario, scenario, times));
+  p.times.emplace(times_of(scenario, scenario));
+  study.kernels = p.times->kernels().provenance();
+  study.pools.push_back(pool_of(scenario, scenario, *p.times));
   if (scenario.answers) {
-    answers.emplace(times_of(scenario, *scenario.answers));
-    study.pools.push_back(pool_of(scenario, *scenario.answers, *answers));
+    p.answers.emplace(times_of(scenario, *scenario.answers));
+    study.pools.push_back(pool_of(scenario, *scenario.answers, *p.answers));
   }
   study.memory = study.pools.back().memory;
   study.blocks = study.pools.back().blocks;
-  study.trace = scenario.trace_file.empty() ? serving::trace_of(scenario.traffic, scenario.limits.block_tokens)
-                                            : trace_in_file(scenario);
+  study.trace = traffic_of(scenario);
   if (study.trace.requests.empty()) throw sim::UserError(scenario.id + ": traffic comes to no request at all");
-  serving::Fleet fleet;
-  fleet.replicas = scenario.replicas;
-  fleet.router = scenario.router;
-  fleet.slow = scenario.slow;
-  fleet.slow_factor = scenario.slow_factor;
-  fleet.limits = limits_of(study.pools.front(), scenario);
-  fleet.autoscale = scenario.autoscale;
-  fleet.failures = scenario.failures;
-  check_contents(study, fleet.limits);
-  lay_tiers(study, fleet.limits, times);
-  check_events(study, fleet);
-  if (answers)
-    run_apart(study, times, *answers, fleet);
-  else
-    study.outcome = serving::serve(study.trace, fleet, times);
+  p.fleet.replicas = scenario.replicas;
+  p.fleet.router = scenario.router;
+  p.fleet.front_ends = scenario.front_ends;
+  p.fleet.looks_every = static_cast<serving::Time>(scenario.router_looks_every_s * kPicoseconds);
+  p.fleet.slow = scenario.slow;
+  p.fleet.slow_factor = scenario.slow_factor;
+  p.fleet.limits = limits_of(study.pools.front(), scenario);
+  p.fleet.autoscale = scenario.autoscale;
+  p.fleet.failures = scenario.failures;
+  check_contents(study, p.fleet.limits);
+  lay_tiers(study, p.fleet.limits, *p.times);
+  check_events(study, p.fleet);
+  if (scenario.answers) prepare_apart(p);
+  return made;
+}
+
+/// Pools apart of all share a network; the others do not meet.
+void run(const std::vector<std::unique_ptr<Prepared>>& all) {
+  std::vector<serving::ApartRun> runs;
+  std::vector<Prepared*> whose;
+  for (const auto& p : all) {
+    if (!p->apart) {
+      p->study.outcome = serving::serve(p->study.trace, p->fleet, *p->times);
+      continue;
+    }
+    runs.push_back({&p->study.trace, &*p->apart, &*p->times, &*p->answers});
+    whose.push_back(p.get());
+  }
+  std::vector<serving::ApartOutcome> outcomes = serving::serve_apart(runs);
+  for (std::size_t i = 0; i < outcomes.size(); ++i) take_apart(whose[i]->study, std::move(outcomes[i]));
+}
+
+ServingStudy counted(Prepared& p) {
+  ServingStudy& study = p.study;
   study.fleet_s = static_cast<double>(study.outcome.end) / kPicoseconds;
   count_requests(study);
+  count_priorities(study);
   study.saturated = waits_grow(study);
-  count_pool(study, 0, times);
-  if (answers) count_pool(study, 1, *answers);
+  count_pool(study, 0, *p.times);
+  if (p.answers) count_pool(study, 1, *p.answers);
   count_gpus(study);
   for (const serving::Served& served : study.outcome.requests) {
     if (!study.hours.empty())
@@ -375,7 +440,44 @@ ServingStudy study_serving(const scenarios::ServingScenario& scenario) {
                           static_cast<std::size_t>(static_cast<double>(served.arrival) / kPicoseconds / 3600))]
           .requests += 1;
   }
-  return study;
+  return std::move(study);
+}
+
+}  // namespace
+
+serving::Trace traffic_of(const scenarios::ServingScenario& scenario) {
+  return scenario.trace_file.empty() ? serving::trace_of(scenario.traffic, scenario.limits.block_tokens)
+                                     : trace_in_file(scenario);
+}
+
+bool ServingStudy::within_promise(std::size_t request) const {
+  const serving::Served& served = outcome.requests[request];
+  if (served.refused || served.lost) return false;
+  const scenarios::Slo& slo = scenario.slo;
+  const double first = static_cast<double>(served.first - served.arrival) / kPicoseconds;
+  const double rest = static_cast<double>(served.last - served.first) / kPicoseconds;
+  const std::int32_t output = trace.requests[request].output;
+  return (slo.ttft_s == 0 || first <= slo.ttft_s) &&
+         (slo.tpot_s == 0 || output == 1 || rest / (output - 1) <= slo.tpot_s);
+}
+
+std::vector<PoolStudy> served_pools(const scenarios::ServingScenario& scenario) {
+  std::vector<PoolStudy> pools{pool_of(scenario, scenario, times_of(scenario, scenario))};
+  if (scenario.answers) pools.push_back(pool_of(scenario, *scenario.answers, times_of(scenario, *scenario.answers)));
+  return pools;
+}
+
+std::vector<ServingStudy> study_serving(const std::vector<scenarios::ServingScenario>& scenarios) {
+  std::vector<std::unique_ptr<Prepared>> all;
+  for (const scenarios::ServingScenario& scenario : scenarios) all.push_back(prepared(scenario));
+  run(all);
+  std::vector<ServingStudy> studies;
+  for (const auto& p : all) studies.push_back(counted(*p));
+  return studies;
+}
+
+ServingStudy study_serving(const scenarios::ServingScenario& scenario) {
+  return std::move(study_serving(std::vector{scenario}).front());
 }
 
 }  // namespace orrery::tools

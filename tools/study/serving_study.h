@@ -19,6 +19,14 @@ struct Latency {
   double mean = 0, deviation = 0, p50 = 0, p90 = 0, p95 = 0, p99 = 0;
 };
 
+/// Of requests of one priority.
+struct PriorityStudy {
+  std::int32_t priority = 0;
+  std::int64_t completed = 0, turned_away = 0;
+  double good = 0;  // within what was promised
+  Latency ttft, tpot;
+};
+
 /// Of a pool of replicas.
 struct PoolStudy {
   scenarios::ServedPool pool;
@@ -38,10 +46,11 @@ struct ServingStudy {
   std::optional<serving::ApartOutcome> apart;
   std::string kernels;  // what their times rest on
 
-  std::int64_t completed = 0, refused = 0;
-  double duration_s = 0;                                 // from the first counted arrival to the last counted end
-  double input_tokens = 0, output_tokens = 0, good = 0;  // good: requests within what was promised
+  std::int64_t completed = 0, refused = 0, turned_away = 0;  // turned_away: beside those refused
+  double duration_s = 0;                                     // from the first counted arrival to the last counted end
+  double input_tokens = 0, output_tokens = 0, good = 0;      // good: requests within what was promised
   Latency ttft, tpot, itl, e2el;
+  std::vector<PriorityStudy> priorities;                            // the most urgent first, where there are several
   double queue_s = 0, prefill_s = 0, transfer_s = 0, decode_s = 0;  // of a request in the mean
   bool saturated = false;
   workloads::UseOfTime use;  // of all GPUs' time, shares; `idle` beside it
@@ -62,6 +71,8 @@ struct ServingStudy {
     return !outcome.held.empty() && fleet_s > 0 ? gpu_s / fleet_s : static_cast<double>(gpus());
   }
   std::int64_t gpus() const { return scenario.all_gpus(); }
+  /// Whether a request was served as was promised.
+  bool within_promise(std::size_t request) const;
   /// What replicas of a pool did.
   const serving::Outcome& outcome_of(std::size_t pool) const {
     return apart && pool == 0 ? apart->prefill : apart ? apart->decode : outcome;
@@ -76,7 +87,11 @@ struct ServingStudy {
 
 /// The room that weights leave for a cache in each pool, without a run. Throws sim::UserError where there is none.
 std::vector<PoolStudy> served_pools(const scenarios::ServingScenario& scenario);
+/// The requests that come. Throws sim::UserError where a trace cannot be read.
+serving::Trace traffic_of(const scenarios::ServingScenario& scenario);
 /// Throws sim::UserError where weights do not fit or a trace cannot be read.
 ServingStudy study_serving(const scenarios::ServingScenario& scenario);
+/// Of several on GPUs of their own of one cluster, whose caches cross one network.
+std::vector<ServingStudy> study_serving(const std::vector<scenarios::ServingScenario>& scenarios);
 
 }  // namespace orrery::tools

@@ -153,9 +153,10 @@ std::string model_yaml(const std::string& model) {
 struct ServedCell {
   std::string device, engine, model, weights = "bf16", attention, experts, cache = "bf16", states;
   std::int64_t gpus = 1, replicas = 1, tensor = 1, pipeline = 1, expert = 1, attention_data = 1;
-  std::string pool;     // further keys of the pool
-  std::string habits;   // further keys of the engine
-  std::string pools;    // all of them as YAML, where there are two
+  std::string pool;    // further keys of the pool
+  std::string habits;  // further keys of the engine
+  std::string pools;   // all of them as YAML, where there are two
+  std::int64_t front_ends = 1;
   std::string traffic;  // its keys
 };
 
@@ -176,11 +177,12 @@ std::string yaml_of(const std::string& id, const ServedCell& c) {
   return fmt::format(
       "name: {}\ncluster: {{device: {}, gpus: {}{}}}\nmodel: {}\nprecision: {{weights: {}, attention: {}, experts: {}, "
       "kv_cache: {}{}}}\n"
-      "software: {}\nserving:\n  pools:\n{}traffic: {{{}}}\n",
+      "software: {}\nserving:\n{}  pools:\n{}traffic: {{{}}}\n",
       id, c.device, c.gpus, fabric_of(c.device, c.gpus), c.model, c.weights,
       c.attention.empty() ? c.weights : c.attention, c.experts.empty() ? c.weights : c.experts, c.cache,
       c.states.empty() ? "" : ", states: " + c.states,
-      c.habits.empty() ? c.engine : fmt::format("{{inherits: {}, {}}}", c.engine, c.habits), pools, c.traffic);
+      c.habits.empty() ? c.engine : fmt::format("{{inherits: {}, {}}}", c.engine, c.habits),
+      c.front_ends == 1 ? "" : fmt::format("  front_ends: {}\n", c.front_ends), pools, c.traffic);
 }
 
 std::int64_t whole_at(const TableFile& t, std::size_t row, const char* column, std::int64_t fallback) {
@@ -191,6 +193,20 @@ void take_measured(ServingRow& out, const TableFile& t, std::size_t row, const c
   if (const auto value = t.number(row, column); value && *value > 0) out.measured[metric] = *value;
 }
 
+/// What the launch says of them, as further keys of a pool.
+std::string limits_text(const WorkersOf& w) {
+  std::string text;
+  const auto add = [&](const char* key, std::int64_t value) {
+    if (value > 0) text += fmt::format(", {}: {}", key, value);
+  };
+  add("max_sequences", w.max_sequences);
+  add("max_batched_tokens", w.max_batched_tokens);
+  add("max_cache_tokens", w.max_cache_tokens);
+  add("redundant_experts", w.redundant_experts);
+  if (w.memory_share > 0) text += fmt::format(", memory_utilization: {}", w.memory_share);
+  return text;
+}
+
 /// Workers that compute prompts and those that write answers, each with its layout.
 void set_apart(ServedCell& c, const TableFile& t, std::size_t row, const LaunchedRow& launched) {
   const auto workers_of = [&](const std::string& prefix) {
@@ -199,17 +215,18 @@ void set_apart(ServedCell& c, const TableFile& t, std::size_t row, const Launche
       throw sim::UserError("how many workers compute prompts, and how many write answers, is not stated");
     return WorkersOf{of("workers"), of("tp"), of("pp"), of("attention_dp"), of("moe_ep")};
   };
-  const LaunchedApart apart = launched_apart(launched, {workers_of("p_"), workers_of("d_")});
+  const LaunchedApart apart = launched_apart(launched, {workers_of("p_"), workers_of("d_"), {}, 1, {}});
   std::int64_t gpus = 0;
   for (const auto& [role, w] : {std::pair("prefill", apart.prefill), std::pair("decode", apart.decode)}) {
     gpus += w.workers * w.gpus();
     c.pools += fmt::format(
         "  - {{role: {}, replicas: {}, parallelism: {{tensor: {}, pipeline: {}, expert: {}, "
-        "attention_data: {}}}{}{}}}\n",
-        role, w.workers, w.tensor, w.pipeline, w.expert, w.attention_data,
-        w.max_sequences > 0 ? fmt::format(", max_sequences: {}", w.max_sequences) : "",
-        w.max_batched_tokens > 0 ? fmt::format(", max_batched_tokens: {}", w.max_batched_tokens) : "");
+        "attention_data: {}}}{}}}\n",
+        role, w.workers, w.tensor, w.pipeline, w.expert, w.attention_data, limits_text(w));
   }
+  if (!apart.cache.empty()) c.cache = apart.cache;
+  c.front_ends = apart.front_ends;
+  c.habits = apart.software;
   // Whole nodes, or trays.
   const std::int64_t node = c.device.starts_with("gb") ? 4 : 8;
   c.gpus = gpus > node ? (gpus + node - 1) / node * node : gpus;
@@ -578,7 +595,7 @@ std::optional<std::string> served_device_here(const std::string& name) {
 bool is_serving_table(const std::string& file) {
   if (!file.ends_with(".csv") && !file.ends_with(".csv.gz")) return false;
   const TableFile table = TableFile::parse(file, read_packed_text(file, "a table of measurements"));
-  return is_request_table(table) || form_of(table) != nullptr;
+  return is_request_table(table) || is_seconds_table(table) || form_of(table) != nullptr;
 }
 
 std::vector<ServingRow> rows_of_table(const TableFile& table, unsigned jobs,
@@ -604,6 +621,7 @@ std::vector<ServingRow> rows_of_table(const TableFile& table, unsigned jobs,
 std::vector<ServingRow> validate_serving(const std::string& file, unsigned jobs) {
   const TableFile table = TableFile::parse(file, read_packed_text(file, "a table of measurements"));
   if (is_request_table(table)) return validate_requests(table);
+  if (is_seconds_table(table)) return validate_seconds(table);
   const TableForm* form = form_of(table);
   if (form == nullptr) throw sim::UserError(fmt::format("{}: is no table of measured serving", file));
   return rows_of_table(table, jobs,

@@ -30,6 +30,7 @@ struct TraceRow {
   double at = 0;
   double input = 0, output = 0;
   std::vector<std::int64_t> contents;
+  std::int32_t priority = 0;
 };
 
 struct TraceRows {
@@ -55,6 +56,7 @@ Trace trace_of_rows(const std::string& file, TraceRows all, double time_scale, s
     request.input = static_cast<std::int32_t>(row.input);
     request.output = static_cast<std::int32_t>(std::max(1.0, row.output));
     request.content = static_cast<std::uint32_t>(trace.contents.size());
+    request.priority = row.priority;
     const std::size_t whole =
         std::min(row.contents.size(), static_cast<std::size_t>(request.input / all.content_tokens));
     request.contents = static_cast<std::uint32_t>(whole);
@@ -134,6 +136,10 @@ TraceRows rows_of_table(const std::string& file, const std::string& text) {
     row.output = table.needed(i, form->output);
     if (row.input > kMostTokens || row.input < 1) table.fail(i, form->input, "expected 1 to 100000000 tokens");
     if (row.output > kMostTokens) table.fail(i, form->output, "expected at most 100000000 tokens");
+    const double priority = table.number(i, "priority").value_or(0);
+    if (priority != std::floor(priority) || std::abs(priority) > 1e6)
+      table.fail(i, "priority", "expected a whole number, the least for the most urgent");
+    row.priority = static_cast<std::int32_t>(priority);
     if (table.has("shared_with_request")) share_prefix(table, i, rows, row);
     const std::string& blocks = table.text(i, "prefix_blocks_of_512");
     const char *next = blocks.data(), *end = next + blocks.size();

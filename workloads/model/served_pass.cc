@@ -105,7 +105,7 @@ void add_served_experts(std::vector<ServedOp>& ops, const Model& model, const Se
   ops.push_back(
       ProductOp{"router", WeightType::bf16, as_real(experts.count), as_real(model.hidden), Rows::all, Branch::routed});
   const double ranks = as_real(layout.expert), groups = as_real(layout.attention_data);
-  const bool routes = layout.attention_data > 1;
+  const bool routes = layout.attention_data > 1 || layout.experts_apart();
   calibration::LowLatencyExchange exchange;
   const double width = as_real(experts.width(model.hidden)), hidden = as_real(model.hidden);
   if (experts.latent > 0)
@@ -113,8 +113,8 @@ void add_served_experts(std::vector<ServedOp>& ops, const Model& model, const Se
   exchange.hidden = width;
   exchange.top_k = as_real(experts.top_k);
   exchange.experts = as_real(experts.count);
-  exchange.gpus = as_real(layout.stage_gpus());
-  exchange.nodes = std::ceil(as_real(layout.stage_gpus()) / as_real(gpus_per_node));
+  exchange.gpus = as_real(layout.stage_gpus() + layout.expert_gpus);
+  exchange.nodes = std::ceil(exchange.gpus / as_real(gpus_per_node));
   const bool gathers = layout.expert == 1;
   if (routes) ops.push_back(RouteOp{exchange, gathers});
   calibration::ServedMixture mixture;
@@ -245,7 +245,7 @@ std::pair<bool, bool> layer_kind(const Model& model, std::int64_t layer) {
   return {model.experts.in_layer(layer), every > 0 && layer % every == every - 1};
 }
 
-double served_weights(const ServedOp& op) {
+double all_weights(const ServedOp& op) {
   if (const auto* p = std::get_if<ProductOp>(&op)) return p->n * p->k * calibration::weight_bytes(p->type);
   if (const auto* l = std::get_if<LatentOp>(&op)) return l->weights;
   if (const auto* s = std::get_if<StateOp>(&op)) return s->weights;
@@ -258,6 +258,8 @@ double served_weights(const ServedOp& op) {
   }
   return 0;
 }
+
+double apart_weights(const ServedOp& op) { return std::holds_alternative<ExpertsOp>(op) ? all_weights(op) : 0; }
 
 double served_cache(const ServedOp& op) {
   if (const auto* a = std::get_if<AttendOp>(&op)) return 2 * a->kv_heads * a->head_dim * a->kv_bytes;
@@ -318,8 +320,18 @@ ServedPass served_pass(const Model& model, const ServedLayout& layout, const Ser
   return pass;
 }
 
+double apart_weight_bytes(const ServedPass& pass) {
+  if (!pass.layout.experts_apart()) return 0;
+  double sum = of_stage(pass, apart_weights);
+  for (const ServedOp& op : pass.draft) sum += apart_weights(op);
+  return sum;
+}
+
 double weight_bytes(const ServedPass& pass) {
   double ends = 0, table = 0;
+  const auto served_weights = [&](const ServedOp& op) {
+    return pass.layout.experts_apart() ? all_weights(op) - apart_weights(op) : all_weights(op);
+  };
   for (const ServedOp& op : pass.ends) (std::holds_alternative<TableOp>(op) ? table : ends) += served_weights(op);
   for (const ServedOp& op : pass.draft) ends += served_weights(op);
   // The first stage has the table, the last the head.

@@ -19,13 +19,18 @@ using calibration::WeightType;
 
 /// GPUs of a replica: tensor x attention_data x pipeline. Attention is cut over `tensor` ranks, and `attention_data`
 /// such groups have sequences of their own; experts are dealt out to `expert` groups of the ranks of a stage, each
-/// expert cut over those of a group.
+/// expert cut over those of a group. Or experts have GPUs of their own, and micro-batches travel between these and the
+/// ones of attention (MegaScale-Infer, Zhu et al. 2025; Step-3, Wang et al. 2025); shared experts and blocks without
+/// experts stay with attention.
 struct ServedLayout {
   std::int64_t tensor = 1, pipeline = 1, expert = 1, attention_data = 1;
   std::int64_t redundant_experts = 0;  // copies of experts that are busy, beyond one of each
+  std::int64_t expert_gpus = 0;        // of their own for routed experts; 0: they lie with attention
+  std::int64_t micro_batches = 1;      // under way between the two
+  bool experts_apart() const { return expert_gpus > 0; }
   std::int64_t stage_gpus() const { return tensor * attention_data; }
-  std::int64_t gpus() const { return stage_gpus() * pipeline; }
-  std::int64_t expert_tensor() const { return stage_gpus() / expert; }
+  std::int64_t gpus() const { return stage_gpus() * pipeline + expert_gpus; }
+  std::int64_t expert_tensor() const { return (experts_apart() ? expert_gpus : stage_gpus()) / expert; }
   bool operator==(const ServedLayout&) const = default;
 };
 
@@ -119,8 +124,9 @@ struct ServedPass {
 ServedPass served_pass(const Model& model, const ServedLayout& layout, const ServedPrecision& precision,
                        std::int64_t gpus_per_node, std::int64_t drafts = 0);
 
-/// Bytes of weights on the fullest rank.
+/// Bytes of weights on the fullest rank of those that attend, and of those that have experts alone (0: none does).
 double weight_bytes(const ServedPass& pass);
+double apart_weight_bytes(const ServedPass& pass);
 /// Bytes that a token leaves in the cache of a rank of the stage with most layers.
 double cache_bytes_per_token(const ServedPass& pass);
 /// Bytes that a sequence leaves there beside, however long it is: states of mixers, windows ahead of compressed keys.

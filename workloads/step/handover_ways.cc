@@ -5,10 +5,10 @@
 
 namespace orrery::workloads {
 
-HandoverWays::HandoverWays(topology::Cluster cluster, const Pool& from, const Pool& to)
-    : cluster_(std::move(cluster)), from_(from), to_(to) {
+HandoverWays::HandoverWays(topology::Cluster cluster, const Pool& from, const Pool& to, std::int64_t first)
+    : cluster_(std::move(cluster)), from_(from), to_(to), from_first_(first), to_first_(first) {
   const bool from_ahead = from.layout.gpus() > to.layout.gpus();
-  (from_ahead ? to_first_ : from_first_) = (from_ahead ? from : to).gpus();
+  (from_ahead ? to_first_ : from_first_) += (from_ahead ? from : to).gpus();
   for (const topology::LinkInfo& link : cluster_.links()) network_.add_link(link.capacity);
 }
 

@@ -20,7 +20,8 @@ class HandoverWays : public serving::Ways {
     std::int64_t replicas = 1;
     std::int64_t gpus() const { return replicas * layout.gpus(); }
   };
-  HandoverWays(topology::Cluster cluster, const Pool& from, const Pool& to);
+  /// `first`: the first GPU of the two.
+  HandoverWays(topology::Cluster cluster, const Pool& from, const Pool& to, std::int64_t first = 0);
 
   const sim::Table<sim::LinkId, double>& capacity() const override { return network_.capacity; }
   Way way(std::int64_t from, std::int64_t to) override;

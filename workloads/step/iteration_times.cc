@@ -154,7 +154,7 @@ IterationTimes::Part IterationTimes::of_rows(const ServedOp& op, const PassRows&
       mixture.kernels = habits.experts;
     const calibration::MixtureLoad load = calibration::load_of(mixture);
     calibration::ServedMixture seen = mixture;
-    if (e->dispatched) {
+    if (e->dispatched && !gathers_all()) {
       // Experts of the fullest rank, and its rows: a mixture of its own, with no more choices than it has experts.
       seen.experts = std::max(1.0, std::ceil((mixture.slots > 0 ? mixture.slots : mixture.experts) / mixture.ranks));
       seen.top_k = std::min(mixture.top_k, seen.experts);
@@ -178,24 +178,41 @@ IterationTimes::Part IterationTimes::of_rows(const ServedOp& op, const PassRows&
   }
   if (const auto* x = std::get_if<RouteOp>(&op)) {
     const bool out = x->exchange.pass == calibration::ExchangePass::dispatch;
-    return {out ? "dispatch" : "combine", Use::communication, route(*x, rows, captured), 0,
+    return {out ? "dispatch" : "combine", Use::communication, route(*x, pass), 0,
             rows * x->exchange.top_k * x->exchange.hidden * (out ? 1 : kActivationBytes)};
   }
   return {};
 }
 
-/// Gathered, rows take half of an all-reduce each way. Else few rows go by DeepEP's low-latency kernels and many by
+/// TensorRT-LLM's choice (fused_moe_cutlass.py, select_alltoall_method_type).
+bool IterationTimes::gathers_all() const {
+  const ServedLayout& layout = replica_.layout;
+  return replica_.engine.habits.few_ranks == calibration::FewRanks::gather && layout.expert > 1 &&
+         !layout.experts_apart() && layout.expert <= replica_.model.experts.top_k;
+}
+
+/// Gathered, rows take half of an all-reduce each way, on their way out as the experts' products take them (to 4 bits
+/// they are cast ahead of it). Else few rows go by DeepEP's low-latency kernels and many by
 /// those that send a row to a node once; one-sided stores within an NVLink domain, where they were measured, take any
 /// number.
-double IterationTimes::route(const RouteOp& op, double rows, bool captured) const {
+double IterationTimes::route(const RouteOp& op, const PassRows& pass) const {
   calibration::LowLatencyExchange exchange = op.exchange;
-  exchange.tokens = rows;
+  const ServedLayout& layout = replica_.layout;
+  const double groups = as_real(layout.attention_data);
+  double rows = pass.each;
+  const bool leaves = exchange.pass == calibration::ExchangePass::dispatch;
+  if (gathers_all()) {
+    const bool cast = leaves && replica_.precision.experts == WeightType::nvfp4;
+    const double each = cast ? calibration::weight_bytes(WeightType::nvfp4) : kActivationBytes;
+    return all_reduce(exchange.gpus, rows * std::min(groups, pass.busy) * exchange.hidden * each, pass.captured) / 2;
+  }
   if (op.gathers)
-    return all_reduce(exchange.gpus,
-                      rows * as_real(replica_.layout.attention_data) * exchange.hidden * kActivationBytes, captured) /
-           2;
+    return all_reduce(exchange.gpus, rows * groups * exchange.hidden * kActivationBytes, pass.captured) / 2;
+  // Apart, each of fewer GPUs of experts has the rows of several of attention.
+  if (layout.experts_apart()) rows *= std::max(1.0, as_real(layout.stage_gpus()) / as_real(layout.expert_gpus));
+  exchange.tokens = rows;
   const calibration::Dispatcher* library = replica_.exchanges.kernels.get();
-  const bool network = exchange.nodes > 1, out = exchange.pass == calibration::ExchangePass::dispatch;
+  const bool network = exchange.nodes > 1;
   const bool few = rows <= replica_.engine.habits.few_rows;
   if (library == nullptr) return kernels_.seconds(exchange);
   const std::string& device = kernels_.device().name();
@@ -204,7 +221,7 @@ double IterationTimes::route(const RouteOp& op, double rows, bool captured) cons
   const calibration::ExchangeKernel* kernel = library->kernel(device, exchange.pass, network);
   if (kernel == nullptr || (!network && !one_sided && library->processors() == 0)) return kernels_.seconds(exchange);
   calibration::TokenExchange many =
-      calibration::even_exchange(rows, exchange.hidden * (out ? 1.03125 : kActivationBytes), exchange.top_k,
+      calibration::even_exchange(rows, exchange.hidden * (leaves ? 1.03125 : kActivationBytes), exchange.top_k,
                                  exchange.experts, exchange.gpus, exchange.nodes);
   many.processors = library->processors();
   return kernel->alone(many, network ? replica_.nic_rate : replica_.nvlink_rate);
@@ -227,7 +244,8 @@ double IterationTimes::between_stages(double rows) const {
 /// What shared experts do not take because they run while routed ones do: all but what their weights need of the
 /// memory's bandwidth, as long as the routed ones take.
 double IterationTimes::beside(const ServedStack& stack, const PassRows& rows) const {
-  if (!rows.captured || replica_.engine.habits.shared == calibration::SharedExperts::in_line) return 0;
+  const bool elsewhere = replica_.layout.experts_apart();  // the routed ones: no stream beside is needed
+  if (!rows.captured || replica_.engine.habits.shared == calibration::SharedExperts::in_line || elsewhere) return 0;
   double routed = 0, shared = 0, bytes = 0;
   for (const ServedOp& op : stack.ops) {
     const Branch branch = branch_of(op);
@@ -349,9 +367,42 @@ GpuWork IterationTimes::drafts(double sequences, double keys) const {
   return work * as_real(replica_.speculation.tokens);
 }
 
+/// Of micro-batches that are under way together each side has one at a time: a layer takes as long as the busier side
+/// needs for all, or as one needs for its way through both, and once it is seen that the last comes behind the first
+/// (MegaScale-Infer, equations 4 and 5).
+double IterationTimes::to_and_fro(const PassRows& rows, double sequences, double keys, double prompt_seconds) const {
+  const double count = as_real(replica_.layout.micro_batches), layers = as_real(replica_.model.layers);
+  const PassRows part{std::ceil(rows.each / count), rows.captured, rows.busy};
+  const double here = std::ceil(sequences / count), seen = sequences > 0 ? keys * here / sequences : 0;
+  double whole = prompt_seconds, pipelined = 0, fill = 0;
+  for (const ServedStack& stack : pass_.stacks) {
+    double attends = prompt_seconds / count / layers, expert = 0, out = 0, back = 0, all = 0;
+    for (const ServedOp& op : stack.ops) {
+      if (here > 0) {
+        attends += of_decodes(op, here, seen).seconds;
+        all += of_decodes(op, sequences, keys).seconds;
+      }
+      if (on_sampled(op)) continue;
+      const double took = of_rows(op, part).seconds;
+      all += of_rows(op, rows).seconds;
+      if (const auto* route = std::get_if<RouteOp>(&op))
+        (route->exchange.pass == calibration::ExchangePass::dispatch ? out : back) += took;
+      else
+        (std::holds_alternative<ExpertsOp>(op) ? expert : attends) += took;
+    }
+    const double way = attends + expert + out + back;
+    const double busiest = std::max({attends, expert, out, back});
+    whole += as_real(stack.layers) * all;
+    pipelined += as_real(stack.layers) * std::max(way, count * busiest);
+    fill = std::max(fill, std::min(way - busiest, (count - 1) * busiest));
+  }
+  return count == 1 ? 0 : whole - pipelined - fill;
+}
+
 /// Halves one after the other, in each the longer of what it computes and what the other half sends; nothing where that
 /// takes longer than all at once, when an engine would not split.
 double IterationTimes::overlapped(const PassRows& rows, double sequences, double keys, double prompt_seconds) const {
+  if (replica_.layout.experts_apart()) return to_and_fro(rows, sequences, keys, prompt_seconds);
   if (replica_.engine.habits.batches != calibration::MicroBatches::overlapped || replica_.layout.attention_data == 1)
     return 0;
   double sent = 0;
@@ -477,7 +528,11 @@ IterationTimes::Batch IterationTimes::batch_of(const PassTokens& tokens) const {
       batch.decodes += as_real(group.sequences);
       keys += as_real(group.sequences * (group.cached + 1));
     } else {
-      batch.pieces.push_back({as_real(group.sequences), as_real(group.fresh), as_real(group.cached)});
+      // Prompts are dealt out to attention groups one by one.
+      constexpr std::int64_t kMost = 4096;
+      const bool each = replica_.layout.attention_data > 1 && group.sequences <= kMost;
+      for (std::int64_t i = 0; i < (each ? group.sequences : 1); ++i)
+        batch.pieces.push_back({each ? 1 : as_real(group.sequences), as_real(group.fresh), as_real(group.cached)});
       fresh += as_real(group.sequences * group.fresh);
     }
   }
@@ -550,7 +605,9 @@ std::vector<PartOfIteration> IterationTimes::parts(const PassTokens& tokens) con
   add_ops(pass_.ends, 1, -1, 1);
   add_part({"between stages", Use::communication, between_stages(batch.computed.each)}, 1, -1);
   add_part({"drafts", Use::memory, drafts(batch.here, batch.keys).seconds()}, 1, -1);
-  hide_exchanges(parts, sum, overlapped(batch.computed, batch.here, batch.keys, prompts(batch.pieces).seconds()));
+  const double hidden = overlapped(batch.computed, batch.here, batch.keys, prompts(batch.pieces).seconds());
+  hide_exchanges(parts, sum, hidden);
+  add_part({"micro-batches", Use::communication, -hidden}, 1, -1);
   const double whole =
       host_bound(sum, batch.decodes + as_real(std::ssize(batch.pieces)), batch.rows, !batch.pieces.empty());
   add_part({"host", Use::host, whole - sum}, 1, -1);

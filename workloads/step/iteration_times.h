@@ -6,7 +6,8 @@
 // stages the batch is split over them and travels at a stage's pace; with several attention groups a batch is dealt out
 // to them, and the fullest counts. Where a further layer drafts tokens, an iteration computes them with the one that is
 // known, and times of decoding are those of one token. Left out: the skew of unequal caches, what an exchange takes of
-// the multiprocessors while it runs beside another batch's kernels.
+// the multiprocessors while it runs beside another batch's kernels. GPUs of experts apart count as busy, and draw, as
+// those of attention do.
 #pragma once
 
 #include <array>
@@ -103,7 +104,9 @@ class IterationTimes : public serving::StepTimes {
   double roofline(WeightType type, double flops, double bytes) const;
   double all_reduce(double gpus, double bytes, bool captured) const;
   double between_stages(double rows) const;
-  double route(const RouteOp& op, double rows, bool captured) const;
+  double route(const RouteOp& op, const PassRows& pass) const;
+  /// Whether all ranks see all rows, though experts are dealt out to them.
+  bool gathers_all() const;
   double beside(const ServedStack& stack, const PassRows& rows) const;
   std::int64_t graph_of(double rows, bool has_prompts) const;
   double busy_groups(double all, double rows) const;
@@ -117,8 +120,10 @@ class IterationTimes : public serving::StepTimes {
   /// Rows of sequences that decode: the token that is known, and those that are drafted.
   double checked() const { return 1 + as_real_tokens(replica_.speculation.tokens); }
   static double as_real_tokens(std::int64_t n) { return static_cast<double>(n); }
-  /// What two halves of a batch save, of which one computes while rows of the other travel.
+  /// What two halves of a batch save, of which one computes while rows of the other travel; or micro-batches that go to
+  /// and fro between attention and experts, which may take longer than all at once (less than 0).
   double overlapped(const PassRows& rows, double sequences, double keys, double prompt_seconds) const;
+  double to_and_fro(const PassRows& rows, double sequences, double keys, double prompt_seconds) const;
   GpuWork prompts(const std::vector<calibration::PromptPiece>& pieces) const;
   GpuWork work_of(const Batch& batch) const;
   double host_bound(double gpu, double sequences, double rows, bool has_prompts) const;

@@ -1,5 +1,5 @@
-// Both pools in order of time. At an instant stretches end first, then requests come and caches arrive, and then
-// iterations are put together, so that a plan knows what has come by its begin.
+// Both pools in order of time, of one model or of several. At an instant stretches end first, then requests come and
+// caches arrive, and then iterations are put together, so that a plan knows what has come by its begin.
 #include "workloads/runs/serving/apart.h"
 
 #include <algorithm>
@@ -84,60 +84,114 @@ Trace prompts_of(const Trace& trace) {
   return prompts;
 }
 
-class Loop {
+/// Caches on their way, of all models on one network.
+class Flows {
  public:
-  Loop(const Trace& trace, const Apart& fleet, StepTimes& prefill, StepTimes& decode)
-      : trace_(trace),
-        fleet_(fleet),
-        prompts_(prompts_of(trace)),
-        first_(prompts_, fleet.prefill, prefill),
-        second_(trace, fleet.decode, decode) {
-    out_.requests.resize(trace.requests.size());
-    out_.handed.resize(trace.requests.size());
-    for (std::int64_t i = 0; i < first_.size(); ++i) first_.at(i).leave_behind(computed_);
-    for (std::int64_t i = 0; i < second_.size(); ++i) second_.at(i).tell(ended_);
-    blocks_.resize(trace.requests.size(), 0);
-    groups_.resize(static_cast<std::size_t>(second_.size()), 0);
-    from_groups_.resize(static_cast<std::size_t>(first_.size()), 0);
-    if (fleet.handover.ways != nullptr) {
-      sharing_.emplace(fleet.handover.ways->capacity());
-      transfers_.emplace(*sharing_);
+  explicit Flows(const sim::Table<sim::LinkId, double>& capacity) : sharing_(capacity), transfers_(sharing_) {}
+
+  Time next() const { return transfers_.empty() ? kNever : transfers_.next(); }
+  bool none() const { return under_way_ == 0; }
+  void begin(std::int32_t owner, std::int32_t request, Time at, double bytes, const Ways::Way& way, Time latency) {
+    std::uint32_t slot = static_cast<std::uint32_t>(slots_.size());
+    if (free_.empty()) {
+      slots_.push_back({});
+    } else {
+      slot = free_.back();
+      free_.pop_back();
     }
+    slots_[slot] = {owner, request, latency};
+    ++under_way_;
+    sharing_.make_room(std::max<std::size_t>(transfers_.flows(), slot + 1));
+    transfers_.begin(slot, std::max(at, transfers_.now()), bytes, way.links, sharing_.rate_alone(way.links, 0));
+  }
+  /// All that happens at the next instant: through(owner, request, when its last byte is there).
+  template <class Through>
+  void advance(Through&& through) {
+    const Time now = next();
+    while (next() == now) {
+      sharing_.make_room(transfers_.flows());
+      for (const std::uint32_t slot : transfers_.take()) {
+        through(slots_[slot].owner, slots_[slot].request, now + slots_[slot].latency);
+        free_.push_back(slot);
+        --under_way_;
+      }
+    }
+    for (const std::uint32_t slot : sharing_.solve()) transfers_.predict(slot, now);
   }
 
-  ApartOutcome run() {
+ private:
+  sim::FairSharing sharing_;
+  sim::Transfers transfers_;
+  struct Slot {
+    std::int32_t owner = 0, request = 0;
+    Time latency = 0;
+  };
+  std::vector<Slot> slots_;
+  std::vector<std::uint32_t> free_;
+  std::int64_t under_way_ = 0;
+};
+
+/// What comes next: at an instant, ends of stretches ahead of what flows and of what comes, and iterations last.
+struct Next {
+  enum class What : std::uint8_t { ends, flows, comes, begins_prompts, begins_answers };
+  Time at = kNever;
+  What what = What::comes;
+  bool operator<(const Next& other) const { return at != other.at ? at < other.at : what < other.what; }
+};
+
+/// The pools of one model.
+class Loop {
+ public:
+  /// `flows`: where its caches are on their way; null: nowhere. `number`: among the models that share it.
+  Loop(const ApartRun& run, Flows* flows, std::int32_t number)
+      : trace_(*run.trace),
+        fleet_(*run.fleet),
+        flows_(flows),
+        number_(number),
+        prompts_(prompts_of(trace_)),
+        first_(prompts_, fleet_.prefill, *run.prefill),
+        second_(trace_, fleet_.decode, *run.decode) {
+    out_.requests.resize(trace_.requests.size());
+    out_.handed.resize(trace_.requests.size());
+    for (std::int64_t i = 0; i < first_.size(); ++i) first_.at(i).leave_behind(computed_);
+    for (std::int64_t i = 0; i < second_.size(); ++i) second_.at(i).tell(ended_);
+    blocks_.resize(trace_.requests.size(), 0);
+    groups_.resize(static_cast<std::size_t>(second_.size()), 0);
+    from_groups_.resize(static_cast<std::size_t>(first_.size()), 0);
+    if (fleet_.decode.router == Router::round_robin) lines_.resize(static_cast<std::size_t>(second_.size()));
     const auto count = static_cast<std::int32_t>(trace_.requests.size());
     const std::int64_t at_once = trace_.concurrency > 0 ? trace_.concurrency : count;
     for (; come_ < std::min<std::int64_t>(at_once, count); ++come_)
       coming_.push({trace_.concurrency > 0 ? 0 : trace_.requests[static_cast<std::size_t>(come_)].arrival,
                     Coming::What::request, come_});
-    while (step()) continue;
-    SIM_CHECK(waiting_.empty() && flowing_ == 0, "{} requests wait to be handed over for ever", waiting_.size());
+  }
+
+  Next next() {
+    const auto one = first_.first(), two = second_.first();
+    Next next{coming_.empty() ? kNever : coming_.top().at, Next::What::comes};
+    if (one) next = std::min(next, {one->at, Next::What::begins_prompts});
+    if (two) next = std::min(next, {two->at, two->rank == 0 ? Next::What::ends : Next::What::begins_answers});
+    return next;
+  }
+  void act(Next::What what) {
+    if (what == Next::What::comes)
+      come();
+    else if (what == Next::What::begins_prompts)
+      act_of_first(first_.first()->replica);
+    else
+      act_of_second(second_.first()->replica);
+  }
+  /// A cache is there.
+  void through(std::int32_t request, Time at) { coming_.push({at, Coming::What::there, request}); }
+  ApartOutcome outcome() {
+    std::size_t waiting = waiting_.size();
+    for (const std::deque<std::int32_t>& line : lines_) waiting += line.size();
+    SIM_CHECK(waiting == 0, "{} requests wait to be handed over for ever", waiting);
     finish();
     return std::move(out_);
   }
 
  private:
-  bool step() {
-    const auto one = first_.first(), two = second_.first();
-    const Time comes = coming_.empty() ? kNever : coming_.top().at;
-    const Time flows = transfers_ && !transfers_->empty() ? transfers_->next() : kNever;
-    const Time act = std::min(one ? one->at : kNever, two ? two->at : kNever);
-    const Time now = std::min({act, comes, flows});
-    if (now == kNever) return false;
-    if (two && two->at == now && two->rank == 0)
-      act_of_second(two->replica);
-    else if (flows == now)
-      flow();
-    else if (comes == now)
-      come();
-    else if (one && one->at == now)
-      act_of_first(one->replica);
-    else
-      act_of_second(two->replica);
-    return true;
-  }
-
   void act_of_first(std::int64_t replica) {
     first_.at(replica).act();
     first_.changed(replica);
@@ -165,7 +219,7 @@ class Loop {
         return begin(next.request, next.at);
       case Coming::What::computed:
         out_.handed[static_cast<std::size_t>(next.request)].computed = next.at;
-        waiting_.push_back(next.request);
+        line_of(next.request).push_back(next.request);
         return hand_over(next.at);
       case Coming::What::there:
         return arrive(next.request, next.at);
@@ -190,15 +244,36 @@ class Loop {
       served.refused = true;
       return next_of_loop(at);
     }
-    const std::int64_t replica = routed(fleet_.prefill, fleet_.prefill.replicas, trace_, r, turn_++,
+    const std::int64_t replica = routed(fleet_.prefill, fleet_.prefill.replicas, trace_, r, turns_, at, looks_,
                                         [&](std::int64_t i) -> Replica& { return first_.at(i); });
+    if (first_.at(replica).full()) {
+      served.refused = served.turned_away = true;
+      return next_of_loop(at);
+    }
     first_.at(replica).add(request, at);
-    out_.handed[static_cast<std::size_t>(request)].from = static_cast<std::int32_t>(replica);
+    ApartOutcome::Handed& handed = out_.handed[static_cast<std::size_t>(request)];
+    handed.from = static_cast<std::int32_t>(replica);
+    // Dealt out in turn, an answer waits for its replica, whether another has room or not.
+    if (!lines_.empty())
+      handed.to = static_cast<std::int32_t>(answer_turns_.next(fleet_.decode.front_ends, second_.size(), 1));
     first_.changed(replica);
+  }
+
+  /// Where it waits for room: with all others, or for the replica that it was dealt out to.
+  std::deque<std::int32_t>& line_of(std::int32_t request) {
+    if (lines_.empty()) return waiting_;
+    return lines_[static_cast<std::size_t>(out_.handed[static_cast<std::size_t>(request)].to)];
   }
 
   /// Those that wait, in their order, as far as there is room.
   void hand_over(Time at) {
+    for (std::size_t i = 0; i < lines_.size(); ++i) {
+      while (!lines_[i].empty() && second_.at(static_cast<std::int64_t>(i)).reserve(lines_[i].front())) {
+        const std::int32_t request = lines_[i].front();
+        lines_[i].pop_front();
+        begin_flow(request, static_cast<std::int64_t>(i), at);
+      }
+    }
     while (!waiting_.empty()) {
       const std::int32_t request = waiting_.front();
       std::vector<std::int64_t> order(static_cast<std::size_t>(second_.size()));
@@ -228,17 +303,7 @@ class Loop {
     const Ways::Way way = h.ways->way(handed.from * h.groups_from + from_group, to * h.groups_to + to_group);
     double left = bytes;
     if (h.handing == Handing::layer_by_layer) left = behind_prompt(request, bytes, way);
-    std::uint32_t slot = static_cast<std::uint32_t>(slots_.size());
-    if (free_.empty()) {
-      slots_.push_back({});
-    } else {
-      slot = free_.back();
-      free_.pop_back();
-    }
-    slots_[slot] = {request, way.latency + h.latency};
-    ++flowing_;
-    sharing_->make_room(std::max<std::size_t>(transfers_->flows(), slot + 1));
-    transfers_->begin(slot, std::max(at, transfers_->now()), left, way.links, sharing_->rate_alone(way.links, 0));
+    flows_->begin(number_, request, at, left, way, way.latency + h.latency);
   }
 
   /// Bytes that are left when the prompt is through, where its layers flow while later ones are computed: those of the
@@ -253,39 +318,29 @@ class Loop {
   }
   const Outcome& first_outcome() const { return first_.outcome; }
 
-  void flow() {
-    const Time now = transfers_->next();
-    while (!transfers_->empty() && transfers_->next() == now) {
-      sharing_->make_room(transfers_->flows());
-      for (const std::uint32_t slot : transfers_->take()) {
-        coming_.push({now + slots_[slot].latency, Coming::What::there, slots_[slot].request});
-        free_.push_back(slot);
-        --flowing_;
-      }
-    }
-    for (const std::uint32_t slot : sharing_->solve()) transfers_->predict(slot, now);
-  }
-
   void arrive(std::int32_t request, Time at) {
     ApartOutcome::Handed& handed = out_.handed[static_cast<std::size_t>(request)];
     handed.there = at;
     first_.at(handed.from).give_left(blocks_[static_cast<std::size_t>(request)], at);
     first_.changed(handed.from);
-    if (trace_.requests[static_cast<std::size_t>(request)].output == 1 &&
-        fleet_.decode.limits.first_token != FirstToken::decode) {
+    const FirstToken habit = fleet_.decode.limits.first_token;
+    // Shown with the cache it is seen when the engine there looks for caches that have come, once an iteration
+    // (sglang, disaggregation/decode.py, process_decode_queue; TensorRT-LLM, py_executor.py,
+    // _handle_first_token_response).
+    const Time shown = habit == FirstToken::transfer ? second_.at(handed.to).next_turn(at) : at;
+    if (trace_.requests[static_cast<std::size_t>(request)].output == 1 && habit != FirstToken::decode) {
       // Nothing is left to write: its place is given back at once.
       second_.at(handed.to).drop(request);
       second_.outcome.requests[static_cast<std::size_t>(request)] = {
-          .arrival = at, .begun = at, .first = at, .last = at, .replica = handed.to};
+          .arrival = at, .begun = at, .first = shown, .last = shown, .replica = handed.to};
       second_.outcome.end = std::max(second_.outcome.end, at);
-      coming_.push({at, Coming::What::given, request});
+      coming_.push({shown, Coming::What::given, request});
       return;
     }
-    const FirstToken habit = fleet_.decode.limits.first_token;
     second_.at(handed.to).join(request, at,
                                habit == FirstToken::decode    ? kNever
                                : habit == FirstToken::prefill ? handed.computed
-                                                              : at);
+                                                              : shown);
     second_.changed(handed.to);
   }
 
@@ -313,32 +368,61 @@ class Loop {
 
   const Trace& trace_;
   const Apart& fleet_;
+  Flows* flows_;
+  std::int32_t number_;
   Trace prompts_;
   Pool first_, second_;
   ApartOutcome out_;
   std::priority_queue<Coming> coming_;
   std::int32_t come_ = 0;
-  std::int64_t turn_ = 0, flowing_ = 0;
+  Turns turns_, answer_turns_;
+  Looks looks_;
   std::vector<Replica::Finished> computed_, ended_;
-  std::vector<std::int64_t> blocks_;  // that each prompt left behind
-  std::deque<std::int32_t> waiting_;  // for room in the second pool
+  std::vector<std::int64_t> blocks_;             // that each prompt left behind
+  std::deque<std::int32_t> waiting_;             // for room in the second pool
+  std::vector<std::deque<std::int32_t>> lines_;  // or for each replica of it, where they are dealt out in turn
   std::vector<std::int64_t> groups_, from_groups_;
-  std::optional<sim::FairSharing> sharing_;
-  std::optional<sim::Transfers> transfers_;
-  struct Slot {
-    std::int32_t request = 0;
-    Time latency = 0;
-  };
-  std::vector<Slot> slots_;
-  std::vector<std::uint32_t> free_;
 };
 
 }  // namespace
 
+std::vector<ApartOutcome> serve_apart(std::span<const ApartRun> runs) {
+  std::optional<Flows> flows;
+  for (const ApartRun& run : runs) {
+    SIM_CHECK(run.fleet->prefill.limits.batching != nullptr && run.fleet->decode.limits.batching != nullptr,
+              "a fleet without a policy");
+    if (!flows && run.fleet->handover.ways != nullptr) flows.emplace(run.fleet->handover.ways->capacity());
+  }
+  std::vector<std::unique_ptr<Loop>> loops;
+  for (const ApartRun& run : runs)
+    loops.push_back(
+        std::make_unique<Loop>(run, flows ? &*flows : nullptr, static_cast<std::int32_t>(std::ssize(loops))));
+  for (;;) {
+    Next next{flows ? flows->next() : kNever, Next::What::flows};
+    Loop* first = nullptr;
+    for (const auto& loop : loops) {
+      if (const Next own = loop->next(); own < next) {
+        next = own;
+        first = loop.get();
+      }
+    }
+    if (next.at == kNever) break;
+    if (first != nullptr)
+      first->act(next.what);
+    else
+      flows->advance([&](std::int32_t owner, std::int32_t request, Time at) {
+        loops[static_cast<std::size_t>(owner)]->through(request, at);
+      });
+  }
+  SIM_CHECK(!flows || flows->none(), "caches that flow for ever");
+  std::vector<ApartOutcome> outcomes;
+  for (const auto& loop : loops) outcomes.push_back(loop->outcome());
+  return outcomes;
+}
+
 ApartOutcome serve_apart(const Trace& trace, const Apart& fleet, StepTimes& prefill, StepTimes& decode) {
-  SIM_CHECK(fleet.prefill.limits.batching != nullptr && fleet.decode.limits.batching != nullptr,
-            "a fleet without a policy");
-  return Loop(trace, fleet, prefill, decode).run();
+  const ApartRun run{&trace, &fleet, &prefill, &decode};
+  return std::move(serve_apart({&run, 1}).front());
 }
 
 }  // namespace orrery::serving

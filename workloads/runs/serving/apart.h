@@ -9,6 +9,7 @@
 #pragma once
 
 #include <span>
+#include <vector>
 
 #include "sim/network.h"
 #include "workloads/runs/serving/serve.h"
@@ -61,7 +62,17 @@ struct ApartOutcome {
   double bytes = 0;  // handed over
 };
 
+/// What one model asks of its pools.
+struct ApartRun {
+  const Trace* trace;
+  const Apart* fleet;
+  StepTimes *prefill, *decode;
+};
+
+/// Models with pools of their own whose caches share the links of one network: all their ways have the same ones.
 /// Requests as in serve(): an open loop by the trace's arrivals, a closed one by the ends of answers.
+std::vector<ApartOutcome> serve_apart(std::span<const ApartRun> runs);
+/// One alone.
 ApartOutcome serve_apart(const Trace& trace, const Apart& fleet, StepTimes& prefill, StepTimes& decode);
 
 }  // namespace orrery::serving

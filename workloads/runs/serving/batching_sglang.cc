@@ -3,8 +3,8 @@
 // longer than the chunk is cut, and its rest comes first in the next. A request is let in where the blocks left hold
 // its prompt and, of what it and those that run may still write, a share: the engine begins with 0.7 of it and lets the
 // share fall towards 0.1 with every decoding iteration; here it is held at what it comes to in the mean, 0.3. With
-// mixed chunks (enable_mixed_chunk) those that decode have their token in iterations with prompts, too. Left out: other
-// policies than first come first served, longest prefixes first.
+// mixed chunks (enable_mixed_chunk) those that decode have their token in iterations with prompts, too. Left out:
+// longest prefixes first, and urgent requests that throw out others while there is room.
 #include <algorithm>
 
 #include "workloads/runs/serving/batching.h"
@@ -25,7 +25,7 @@ void next_of_sglang(Scheduler& scheduler, Plan& plan, bool mixed) {
     const std::int32_t id = scheduler.prefilling().front();
     const Sequence& s = scheduler.sequence(id);
     const std::int64_t fresh = std::min<std::int64_t>(s.prompt - s.computed, budget);
-    while (scheduler.blocks_of_chunk(id, fresh) > room() && scheduler.newest() != id) scheduler.preempt();
+    while (scheduler.blocks_of_chunk(id, fresh) > room() && scheduler.victim() != id) scheduler.preempt();
     if (scheduler.blocks_of_chunk(id, fresh) <= room()) {
       scheduler.add_chunk(plan, id, fresh);
       budget -= fresh;

@@ -2,8 +2,9 @@
 // runs comes first, in the order in which it began, so that all that decode have their token and prompts that were
 // begun go on; what is left of the budget goes to requests that wait, first come first served, in chunks where a prompt
 // is longer. A sequence that finds no block takes those of the one that began last, which computes all of its tokens
-// again later; in such an iteration nobody new is let in. Left out: priorities, structured output, encoders, the
-// threshold of long prefills.
+// again later; in such an iteration nobody new is let in. By priority the most urgent come first, and the least urgent
+// without a chunk in the iteration are thrown out first. Left out: structured output, encoders, the threshold of long
+// prefills.
 #include <algorithm>
 
 #include "workloads/runs/serving/batching.h"

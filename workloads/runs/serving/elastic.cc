@@ -124,6 +124,7 @@ class Elastic {
   /// Replicas that requests go to.
   void open() {
     open_.clear();
+    looks_ = {};
     for (std::size_t i = 0; i < slots_.size(); ++i) {
       const bool unnoticed = slots_[i].state == State::failed && slots_[i].replica && !slots_[i].leaves;
       if (slots_[i].state == State::ready || unnoticed) open_.push_back(static_cast<std::int64_t>(i));
@@ -141,7 +142,7 @@ class Elastic {
       replica.run(now);
       return replica;
     };
-    const std::int64_t number = routed(fleet_, std::ssize(open_), trace_, request, turn_++, then);
+    const std::int64_t number = routed(fleet_, std::ssize(open_), trace_, request, turns_, now, looks_, then);
     at(open_[static_cast<std::size_t>(number)]).replica->add(id, now, request.arrival);
   }
 
@@ -359,7 +360,8 @@ class Elastic {
   std::vector<std::unique_ptr<Replica>> retired_;
   std::vector<std::int64_t> open_;
   std::deque<std::int32_t> door_;  // requests that no replica takes
-  std::int64_t turn_ = 0;
+  Turns turns_;
+  Looks looks_;
   std::priority_queue<Event> events_;
   std::vector<double> sums_;
   std::deque<std::pair<Time, std::int64_t>> wishes_;

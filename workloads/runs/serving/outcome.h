@@ -15,8 +15,9 @@ namespace orrery::serving {
 struct Served {
   Time arrival = 0, begun = kNever, first = kNever, last = kNever;  // begun: left the queue for the first time
   std::int32_t replica = 0, preemptions = 0;
-  bool refused = false;  // needs more than the whole cache
-  bool lost = false;     // with a replica that failed
+  bool refused = false;      // needs more than the whole cache, or
+  bool turned_away = false;  // found too many that wait
+  bool lost = false;         // with a replica that failed
 };
 
 /// Weights by size, in classes each half a per cent wider than the last: quantiles of what is too much to keep.

@@ -20,7 +20,8 @@ Replica::Replica(const Trace& trace, const Limits& limits, StepTimes& times, std
 }
 
 bool Replica::could_begin() const {
-  return (scheduler_.waiting().empty() || scheduler_.gathering()) &&
+  const bool overtakes = scheduler_.limits().order == Order::priority;
+  return (scheduler_.waiting().empty() || scheduler_.gathering() || overtakes) &&
          scheduler_.running() < scheduler_.limits().sequences;
 }
 
@@ -53,6 +54,10 @@ bool Replica::come(std::int32_t request, Time at, Time arrival) {
     served.refused = true;
     return false;
   }
+  if (full()) {
+    served.refused = served.turned_away = true;
+    return false;
+  }
   read_ = std::max(read_, at) + scheduler_.limits().front_token * scheduler_.request(request).input;
   Time seen = read_ + scheduler_.limits().front;
   if (!scheduler_.limits().tiers.empty() && scheduler_.limits().prefix_caching) {
@@ -71,6 +76,20 @@ bool Replica::come(std::int32_t request, Time at, Time arrival) {
 std::int64_t Replica::found(std::span<const std::int32_t> contents) const {
   const std::int64_t here = scheduler_.blocks().found(contents);
   return here + tiers_.found(contents.subspan(static_cast<std::size_t>(here)));
+}
+
+Time Replica::next_turn(Time at) {
+  if (stretch_.steps == 0 || at <= now_) return std::max(at, now_);
+  const std::int64_t sequences = scheduler_.decoding(), keys = scheduler_.keys();
+  const std::int64_t steps = steps_to_reach(times_, sequences, keys, stretch_.steps, at - now_);
+  return now_ + time_of_steps(times_, sequences, keys, steps);
+}
+
+std::vector<bool> Replica::contents() const {
+  std::vector<bool> all(static_cast<std::size_t>(trace_.different));
+  for (std::int32_t content = 0; content < trace_.different; ++content)
+    all[static_cast<std::size_t>(content)] = found({&content, 1}) > 0;
+  return all;
 }
 
 void Replica::fail(Time at) {

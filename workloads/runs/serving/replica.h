@@ -36,6 +36,12 @@ class Replica {
            scheduler_.reserved();
   }
 
+  /// Whether as many wait as may.
+  bool full() const {
+    const auto waiting = static_cast<std::int64_t>(coming_.size() + scheduler_.waiting().size());
+    return scheduler_.limits().waiting > 0 && waiting >= scheduler_.limits().waiting;
+  }
+
   // One act after the other, for a loop over several replicas in order of time (apart.h).
   /// When the stretch under way ends, or the next iteration is put together; kNever where nothing is to do.
   Time next() const;
@@ -64,12 +70,16 @@ class Replica {
   std::vector<std::int32_t> abandon();
   /// Contents of a prompt, from the first on, that its cache and the tiers below it have.
   std::int64_t found(std::span<const std::int32_t> contents) const;
+  /// When the engine's loop comes round next: behind the iteration that runs at that time.
+  Time next_turn(Time at);
+  /// Of all contents, whether they have it.
+  std::vector<bool> contents() const;
   std::vector<TierUse> tiers() const { return tiers_.use(); }
   const Scheduler& scheduler() const { return scheduler_; }
   Time now() const { return now_; }
 
  private:
-  /// A request comes; false where it needs more than the whole cache.
+  /// A request comes; false where it needs more than the whole cache, or too many wait.
   bool come(std::int32_t request, Time at, Time arrival);
   /// The scheduler takes note of what its next plan may know of.
   void take_in();

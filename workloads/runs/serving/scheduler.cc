@@ -18,7 +18,21 @@ Scheduler::Scheduler(const Trace& trace, const Limits& limits, std::vector<Seque
 void Scheduler::wait(std::int32_t id) {
   // One that comes from a replica that failed brings what was written of its answer.
   at(id).prompt = request(id).input + at(id).generated;
-  waiting_.push_back(id);
+  limits_.order == Order::priority ? enqueue(id) : waiting_.push_back(id);
+}
+
+void Scheduler::enqueue(std::int32_t id) {
+  waiting_.insert(std::upper_bound(waiting_.begin(), waiting_.end(), id,
+                                   [&](std::int32_t a, std::int32_t b) { return more_urgent(a, b); }),
+                  id);
+}
+
+std::int32_t Scheduler::victim() const {
+  if (limits_.order == Order::arrival) return newest_;
+  std::int32_t out = -1;
+  for (std::int32_t id = newest_; id >= 0; id = sequence(id).before)
+    if (!sequence(id).planned && (out < 0 || more_urgent(out, id))) out = id;
+  return out;
 }
 
 std::size_t Scheduler::phase(const Sequence& s) const {
@@ -124,6 +138,7 @@ void Scheduler::add_chunk(Plan& plan, std::int32_t id, std::int64_t fresh) {
   const std::int64_t blocks = blocks_of_chunk(id, fresh);
   blocks_.take(blocks);
   promised_ -= blocks;
+  at(id).planned = true;
   plan.chunks.push_back({id, fresh});
 }
 
@@ -193,7 +208,7 @@ void Scheduler::join(std::int32_t id) {
 }
 
 std::int32_t Scheduler::preempt() {
-  const std::int32_t id = newest_;
+  const std::int32_t id = victim();
   Sequence& s = at(id);
   if (s.decoding) {
     s.generated += static_cast<std::int32_t>(steps_ - s.joined);
@@ -205,7 +220,7 @@ std::int32_t Scheduler::preempt() {
     stop(id);
   }
   s.computed = 0;
-  waiting_.push_front(id);
+  limits_.order == Order::priority ? enqueue(id) : waiting_.push_front(id);
   preempted_.push_back(id);
   return id;
 }
@@ -257,6 +272,7 @@ void Scheduler::begin_decoding(std::int32_t id) {
 
 bool Scheduler::finish_chunk(const Chunk& chunk) {
   Sequence& s = at(chunk.sequence);
+  s.planned = false;
   s.computed += static_cast<std::int32_t>(chunk.fresh);
   if (limits_.prefix_caching) {
     const auto contents = trace_.contents_of(request(chunk.sequence));

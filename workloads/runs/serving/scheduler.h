@@ -28,6 +28,10 @@ struct Gather {
   std::int64_t iterations = 0, tokens = 0, prompts = 0;
 };
 
+/// Who of those that wait comes first, and who is thrown out last: by arrival; or by priority, and of these by arrival
+/// (vLLM's --scheduling-policy priority, SGLang's --enable-priority-scheduling).
+enum class Order : std::uint8_t { arrival, priority };
+
 /// What a replica's engine may hold.
 struct Limits {
   std::int64_t sequences = 256;        // under way at a time
@@ -50,6 +54,9 @@ struct Limits {
   Gather gather = {};
   /// Iterations that only decode between two looks at what has come; one with prompts in it is followed by a look.
   std::int64_t polls_every = 1;
+  Order order = Order::arrival;
+  /// Who comes when so many wait is turned away (SGLang's --max-queued-requests). 0: nobody is.
+  std::int64_t waiting = 0;
 };
 
 struct Sequence {
@@ -62,6 +69,7 @@ struct Sequence {
   std::int32_t admissions = 0;
   std::int32_t staged_from = 0, staged_until = 0;  // contents that were read for it from below the cache
   bool running = false, decoding = false;
+  bool planned = false;  // has a chunk in the next iteration
 };
 
 /// Part of a prompt in an iteration.
@@ -117,7 +125,9 @@ class Scheduler {
   /// Blocks of a chunk of the first that waits.
   std::int64_t blocks_to_begin(const Found& found, std::int64_t fresh) const;
   void add_chunk(Plan& plan, std::int32_t id, std::int64_t fresh);
-  /// The sequence that began to run last goes back to the head of those that wait, and loses what it has computed.
+  /// Who would be thrown out: the sequence that began to run last, or of the least urgent the last that came.
+  std::int32_t victim() const;
+  /// It goes back to the head of those that wait, or of its priority, and loses what it has computed.
   std::int32_t preempt();
   /// Preempts until all that decode have room for a token more; whether any was.
   bool make_room();
@@ -171,8 +181,6 @@ class Scheduler {
   std::vector<std::int32_t> take_preempted() { return std::exchange(preempted_, {}); }
   std::int64_t prompt_tokens() const { return prompt_tokens_; }
   std::int64_t found_tokens() const { return found_tokens_; }
-  /// Sequences in the order in which they began to run: the last.
-  std::int32_t newest() const { return newest_; }
 
  private:
   struct End {
@@ -189,6 +197,11 @@ class Scheduler {
   Sequence& at(std::int32_t id) { return sequences_[static_cast<std::size_t>(id)]; }
   std::int64_t visible(const Sequence& s) const { return s.prompt + 1 + steps_ - s.joined; }
   std::size_t phase(const Sequence& s) const;
+  /// Among those that wait, ahead of the less urgent and of later ones.
+  void enqueue(std::int32_t id);
+  bool more_urgent(std::int32_t a, std::int32_t b) const {
+    return std::pair(request(a).priority, a) < std::pair(request(b).priority, b);
+  }
   void begin_decoding(std::int32_t id);
   std::int64_t stop(std::int32_t id);
   void link(std::int32_t id);

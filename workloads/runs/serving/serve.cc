@@ -77,6 +77,8 @@ Outcome serve(const Trace& trace, const Fleet& fleet, StepTimes& times) {
   if (closed) {
     run_closed(trace, replicas, loops);
   } else {
+    Looks looks;
+    Turns turns;
     const auto at = [&](std::int64_t number) -> Replica& { return *replicas[static_cast<std::size_t>(number)]; };
     for (std::int32_t i = 0; i < static_cast<std::int32_t>(trace.requests.size()); ++i) {
       const Request& request = trace.requests[static_cast<std::size_t>(i)];
@@ -84,7 +86,7 @@ Outcome serve(const Trace& trace, const Fleet& fleet, StepTimes& times) {
         at(number).run(request.arrival);
         return at(number);
       };
-      at(routed(fleet, fleet.replicas, trace, request, i, then)).add(i, request.arrival);
+      at(routed(fleet, fleet.replicas, trace, request, turns, request.arrival, looks, then)).add(i, request.arrival);
     }
     for (auto& replica : replicas) replica->run(kNever);
   }

@@ -55,6 +55,8 @@ struct Fleet {
   double slow_factor = 1;
   std::optional<Autoscale> autoscale = {};  // of open loops
   std::optional<Failures> failures = {};    // likewise
+  Time looks_every = 0;                     // of the router at loads and caches; 0: it knows what is
+  std::int64_t front_ends = 1;              // that deal in turn, each for itself; requests come to one by chance
 };
 
 /// Sums of what tiers of replicas did.

@@ -17,6 +17,7 @@ struct Request {
   std::int32_t input = 1, output = 1;  // tokens
   std::uint32_t content = 0;           // where its blocks of content begin in Trace::contents
   std::uint32_t contents = 0;          // how many of them its prompt begins with
+  std::int32_t priority = 0;           // the least is the most urgent
 };
 
 struct Trace {

@@ -14,7 +14,7 @@ namespace {
 
 constexpr double kPicoseconds = 1e12;
 
-enum class Drawn : std::uint64_t { arrival = 1, input, output, prefix };
+enum class Drawn : std::uint64_t { arrival = 1, input, output, prefix, priority };
 
 /// The draws of one request for one purpose: uniform in (0, 1).
 class Draws {
@@ -81,6 +81,17 @@ double varied(const Traffic& traffic, double at) {
   return traffic.duration + 1;
 }
 
+std::int32_t priority_of(const std::vector<double>& shares, Draws draws) {
+  double sum = 0;
+  for (const double share : shares) sum += share;
+  double left = draws.uniform() * sum;
+  for (std::size_t i = 0; i + 1 < shares.size(); ++i) {
+    left -= shares[i];
+    if (left < 0) return static_cast<std::int32_t>(i);
+  }
+  return static_cast<std::int32_t>(shares.size()) - 1;
+}
+
 }  // namespace
 
 Trace trace_of(const Traffic& traffic, std::int64_t block_tokens) {
@@ -105,6 +116,8 @@ Trace trace_of(const Traffic& traffic, std::int64_t block_tokens) {
     request.input = static_cast<std::int32_t>(traffic.prefix.tokens) +
                     length_of(traffic.input, Draws(traffic.seed, Drawn::input, i));
     request.output = length_of(traffic.output, Draws(traffic.seed, Drawn::output, i));
+    if (!traffic.priorities.empty())
+      request.priority = priority_of(traffic.priorities, Draws(traffic.seed, Drawn::priority, i));
     if (blocks > 0) {
       const double draw = Draws(traffic.seed, Drawn::prefix, i).uniform();
       const auto group = static_cast<std::int64_t>(draw * static_cast<double>(traffic.prefix.groups));

@@ -41,6 +41,7 @@ struct Traffic {
   std::int64_t warm_up = 0;
   Length input, output;
   Prefix prefix;
+  std::vector<double> priorities;  // shares of requests, of the most urgent first; empty: all alike
   std::uint64_t seed = 1;
 };
 
