@@ -553,8 +553,12 @@ void load_workload(const Settings& document, ServingScenario& s) {
 
 calibration::ServingKernels kernels_of(const calibration::DeviceProfile& device, calibration::Engine engine) {
   const std::vector<std::string> names = shipped("serving");
-  if (std::find(names.begin(), names.end(), device.name()) == names.end()) return {device, engine};
-  const Settings document = resolve(shelf_of("serving"), Settings::scalar(device.name(), {})).document;
+  const bool ships = std::find(names.begin(), names.end(), device.name()) != names.end();
+  const Settings* said = calibration::served_by_profile(device);
+  if (!ships && said == nullptr) return {device, engine};
+  Settings document;
+  if (ships) document = resolve(shelf_of("serving"), Settings::scalar(device.name(), {})).document;
+  if (said != nullptr) document = ships ? sim::overlay(document, *said) : *said;
   const calibration::ServingKernels own{device, engine, &document};
   // Of TensorRT-LLM's kernels for the least latency, those of blocks of fp8 were measured where SGLang calls them.
   if (engine == calibration::Engine::trtllm)
@@ -636,6 +640,7 @@ ServingScenario load_serving(const Settings& document) {
     document.at("model").fail("has an encoder of images, which is trained here, expected a model of text");
   load_power(document, job);
   s.machine = job.machine;
+  take_measured_host(s.machine.device, s.replica.engine, s.assumptions);
   s.power = job.power;
   const calibration::PowerModel& own = job.machine.device.power();
   s.replica.power = {s.power.at_temperature(own), own.limit};
