@@ -106,7 +106,9 @@ MemoryRate memory_rate(const DeviceFacts& f, const Samples& samples, const BaseP
       if (s.bytes > kLarge) most = std::max(most, shares.efficiency[static_cast<std::size_t>(s.kernel)]);
     fastest *= std::min(most, 1.1);
   }
-  fastest = std::max(fastest, fastest_served(samples, kLarge));
+  // What comes out of a cache is no rate of memory.
+  const double served = fastest_served(samples, kLarge);
+  if (fastest == 0 || served < kFarMore * fastest) fastest = std::max(fastest, served);
   const bool exceeded = fastest > stated, doubted = base == nullptr && fastest > 0 && stated > kFarMore * fastest;
   if (exceeded || doubted)
     return {
