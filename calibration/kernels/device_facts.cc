@@ -48,7 +48,7 @@ struct MatrixUnits {
 MatrixUnits matrix_units(const std::string& architecture) {
   if (architecture.rfind("gfx90a", 0) == 0) return {1024, 0.25, true, false};
   if (architecture.rfind("gfx94", 0) == 0) return {2048, 0.125, true, true};
-  if (architecture.rfind("gfx95", 0) == 0) return {4096, 0.0625, true, true};
+  if (architecture.rfind("gfx95", 0) == 0) return {4096, 0.0625, true, true, 2, 0};
   return {};
 }
 #else

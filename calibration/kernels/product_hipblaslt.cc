@@ -1,13 +1,16 @@
 // hipBLASLt, which PyTorch prefers to rocBLAS on gfx90a, gfx942 and gfx950 (at::Context, blasPreferredBackend), and
 // which alone has fp8 there. Its functions and numbers are declared here as in AMD's headers (hipblaslt.h,
 // hipblas-common.h, library_types.h of HIP), because distributions ship the compiler without the library. Layouts as in
-// product_cublaslt.cc. gfx94x multiplies fp8 with a bias of its own (FNUZ), gfx95x the OCP's.
+// product_cublaslt.cc. gfx94x multiplies fp8 with a bias of its own (FNUZ), gfx95x the OCP's. Scales of rows, and on
+// gfx95x of 32 elements, are those of newer libraries; of blocks of 128 it has none.
 #include "calibration/kernels/product_hipblaslt.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <vector>
 
 #include "calibration/kernels/library.h"
 #include "calibration/kernels/workload.h"
@@ -21,7 +24,9 @@ constexpr int kCompute32 = 2;                              // HIPBLAS_COMPUTE_32
 // hipDataType.
 constexpr int kR32 = 0, kR16 = 2, kRb16 = 14, kE4m3 = 28, kE5m2 = 29, kE4m3Fnuz = 1000, kE5m2Fnuz = 1001;
 // Attributes.
-constexpr int kTransA = 0, kTransB = 1, kScaleA = 5, kScaleB = 6, kBatchCount = 0, kBatchStride = 1, kMaxWorkspace = 1;
+constexpr int kTransA = 0, kTransB = 1, kScaleA = 5, kScaleB = 6, kModeA = 31, kModeB = 32;
+constexpr int kBatchCount = 0, kBatchStride = 1, kMaxWorkspace = 1;
+constexpr std::uint32_t kOf32Elements = 2, kOfRows = 3;  // hipblasLtMatmulMatrixScale_t
 
 struct Algorithm {
   std::uint8_t data[16] = {};
@@ -103,7 +108,7 @@ struct OwnedByLt {
   OwnedByLt& operator=(const OwnedByLt&) = delete;
 };
 
-bool is_fp8(CaseType t) { return t == CaseType::fp8_e4m3 || t == CaseType::fp8_e5m2; }
+bool is_fp8(CaseType t) { return t >= CaseType::fp8_e4m3; }
 
 int lt_type(CaseType t, bool fnuz) {
   switch (t) {
@@ -112,6 +117,8 @@ int lt_type(CaseType t, bool fnuz) {
     case CaseType::float32:
       return kR32;
     case CaseType::fp8_e4m3:
+    case CaseType::fp8_row:
+    case CaseType::mxfp8:
       return fnuz ? kE4m3Fnuz : kE4m3;
     case CaseType::fp8_e5m2:
       return fnuz ? kE5m2Fnuz : kE5m2;
@@ -134,14 +141,7 @@ class HipLtProduct : public Product {
     const std::int32_t second = what.form == CaseForm::nt ? kTransposed : kPlain;
     set(kTransA, first);
     set(kTransB, second);
-    if (is_fp8(what.dtype)) {
-      const float one = 1;
-      scale_ = Memory(sizeof one);
-      check(gpuMemcpy(scale_.data(), &one, sizeof one, gpuMemcpyHostToDevice), "writing a scale");
-      const void* const at = scale_.data();
-      set(kScaleA, at);
-      set(kScaleB, at);
-    }
+    if (is_fp8(what.dtype)) scale(what);
     const std::int64_t m = what.m, n = what.n, k = what.k;
     lay_out(first_.value, b_type, first == kTransposed ? k : n, first == kTransposed ? n : k, what.batch, k * n);
     lay_out(second_.value, a_type, second == kTransposed ? m : k, second == kTransposed ? k : m, what.batch, m * k);
@@ -157,6 +157,30 @@ class HipLtProduct : public Product {
   }
 
  private:
+  /// Scales of one for both operands.
+  void scale(const Case& what) {
+    if (what.dtype == CaseType::mxfp8) {
+      const auto padded = [](std::int64_t size, std::int64_t to) { return (size + to - 1) / to * to; };
+      constexpr std::uint8_t kOneE8m0 = 0x7f;
+      const std::int64_t count = padded(std::max(what.m, what.n), 128) * padded((what.k + 31) / 32, 4);
+      put(std::vector<std::uint8_t>(static_cast<std::size_t>(count), kOneE8m0));
+    } else {
+      const std::int64_t count = what.dtype == CaseType::fp8_row ? std::max(what.m, what.n) : 1;
+      put(std::vector<float>(static_cast<std::size_t>(count), 1.0f));
+    }
+    const void* const at = scale_.data();
+    set(kScaleA, at);
+    set(kScaleB, at);
+    if (what.dtype != CaseType::mxfp8 && what.dtype != CaseType::fp8_row) return;
+    const std::uint32_t mode = what.dtype == CaseType::mxfp8 ? kOf32Elements : kOfRows;
+    set(kModeA, mode);
+    set(kModeB, mode);
+  }
+  template <class T>
+  void put(const std::vector<T>& scales) {
+    scale_ = Memory(scales.size() * sizeof(T));
+    check(gpuMemcpy(scale_.data(), scales.data(), scales.size() * sizeof(T), gpuMemcpyHostToDevice), "writing scales");
+  }
   template <class T>
   void set(int attribute, const T& value) {
     check_hip_lt(hip_lt().desc_set(desc_.value, attribute, &value, sizeof value), "describing a product");
@@ -207,8 +231,8 @@ bool prefers_hipblaslt(const char* architecture) {
 
 std::unique_ptr<Product> make_hipblaslt_product(Device& device, const Case& what) {
   if (!hip_lt().ready) throw Failure{GpuStatus::unavailable, "hipBLASLt: " + hip_lt().library.problem()};
-  if (what.dtype > CaseType::fp8_e5m2)
-    throw Failure{GpuStatus::unavailable, "products with scales of blocks or rows are measured on CUDA alone"};
+  if (what.dtype == CaseType::fp8_block || what.dtype == CaseType::nvfp4)
+    throw Failure{GpuStatus::unavailable, "hipBLASLt has no scales of blocks of 128, and no nvfp4"};
   return std::make_unique<HipLtProduct>(device, what);
 }
 

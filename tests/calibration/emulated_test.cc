@@ -155,8 +155,19 @@ TEST_CASE("hipBLASLt multiplies where PyTorch would choose it, and fp8 everywher
       c.form = CaseForm::nn;
       Measurement m;
       CHECK(emulated().measure(c, 0, false, m) == GpuStatus::unavailable);
-      c.dtype = CaseType::mxfp8;
+      c.dtype = CaseType::fp8_block;
+      c.form = CaseForm::tn;
       CHECK(emulated().measure(c, 0, false, m) == GpuStatus::unavailable);
+    }
+    for (const CaseType type : {CaseType::fp8_row, CaseType::mxfp8}) {
+      Case c;
+      c.dtype = type;
+      c.form = CaseForm::tn;
+      c.m = 48;
+      c.n = 32;
+      c.k = 96;
+      c.batch = 1;
+      CHECK(error_of(c) < 4e-3);
     }
   }
   // The element that rocBLAS is made to err at is right where hipBLASLt multiplies: the choice is made.

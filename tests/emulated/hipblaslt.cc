@@ -1,8 +1,9 @@
 // The part of hipBLASLt that product_hipblaslt.cc calls, naive, on host memory, as AMD's header hipblaslt.h defines it:
-// column-major matrices, D = alpha op(A) op(B) + beta C, operands of fp8 with one scale each.
+// column-major matrices, D = alpha op(A) op(B) + beta C, operands of fp8 with one scale each, or one of each row or of
+// 32 elements.
+#include <cmath>
 #include <cstdint>
 #include <cstdlib>
-#include <map>
 
 #include "calibration/kernels/values.h"
 
@@ -12,7 +13,17 @@ namespace {
 
 struct Desc {
   std::int32_t transposed[2] = {111, 111};
-  const float* scale[2] = {nullptr, nullptr};
+  const void* scale[2] = {nullptr, nullptr};
+  std::uint32_t mode[2] = {0, 0};
+  /// Of an element of row `i` of an operand, `x` of `k` within it.
+  double scale_of(int operand, std::int64_t i, std::int64_t x, std::int64_t k) const {
+    if (scale[operand] == nullptr) return 1;
+    if (mode[operand] == 2) {
+      const auto* const powers = static_cast<const std::uint8_t*>(scale[operand]);
+      return std::ldexp(1.0, powers[i * ((k + 31) / 32) + x / 32] - 127);
+    }
+    return static_cast<double>(static_cast<const float*>(scale[operand])[mode[operand] == 3 ? i : 0]);
+  }
 };
 struct Layout {
   int type = 0;
@@ -72,8 +83,10 @@ int hipblasLtMatmulDescDestroy(void* desc) {
 int hipblasLtMatmulDescSetAttribute(void* desc, int attribute, const void* value, std::size_t size) {
   Desc& d = *static_cast<Desc*>(desc);
   if (attribute <= 1 && size == 4) d.transposed[attribute] = *static_cast<const std::int32_t*>(value);
-  if (attribute >= 5 && size == 8) d.scale[attribute - 5] = *static_cast<const float* const*>(value);
-  return attribute <= 1 || attribute == 5 || attribute == 6 ? 0 : 3;
+  const bool scale = attribute == 5 || attribute == 6, mode = attribute == 31 || attribute == 32;
+  if (scale && size == 8) d.scale[attribute - 5] = *static_cast<const void* const*>(value);
+  if (mode && size == 4) d.mode[attribute - 31] = *static_cast<const std::uint32_t*>(value);
+  return attribute <= 1 || scale || mode ? 0 : 3;
 }
 int hipblasLtMatrixLayoutCreate(void** layout, int type, std::uint64_t rows, std::uint64_t columns,
                                 std::int64_t leading) {
@@ -123,16 +136,15 @@ int hipblasLtMatmul(void*, void* desc, const void* alpha, const void* a, void* a
   const Layout &first = *static_cast<Layout*>(a_layout), &second = *static_cast<Layout*>(b_layout);
   const Layout &before = *static_cast<Layout*>(c_layout), &out = *static_cast<Layout*>(d_layout);
   const std::int64_t k = how.transposed[0] == 111 ? first.columns : first.rows;
-  double by = static_cast<double>(*static_cast<const float*>(alpha));
-  for (const float* scale : how.scale)
-    if (scale != nullptr) by *= static_cast<double>(*scale);
+  const double by = static_cast<double>(*static_cast<const float*>(alpha));
   const double keep = static_cast<double>(*static_cast<const float*>(beta));
   for (std::int64_t g = 0; g < out.batch; ++g)
     for (std::int64_t j = 0; j < out.columns; ++j)
       for (std::int64_t i = 0; i < out.rows; ++i) {
         double sum = 0;
         for (std::int64_t x = 0; x < k; ++x)
-          sum += read(a, first.type,
+          sum += how.scale_of(0, i, x, k) * how.scale_of(1, j, x, k) *
+                 read(a, first.type,
                       g * first.stride + (how.transposed[0] == 111 ? i + x * first.leading : x + i * first.leading)) *
                  read(b, second.type,
                       g * second.stride + (how.transposed[1] == 111 ? x + j * second.leading : j + x * second.leading));
