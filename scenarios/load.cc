@@ -256,6 +256,7 @@ Scenario load_scenario(const Settings& document) {
   scenario.notes = text(&document, "notes", "");
   load_software(document, job);
   load_cluster(document, job);
+  take_measured_host(document, job);
   if (trains_recommender(document)) {
     if (job.machine.mixed())
       fail_at(

@@ -14,6 +14,10 @@
 #include "sim/settings.h"
 #include "workloads/job/job.h"
 
+namespace orrery::calibration {
+struct ServingEngine;
+}
+
 namespace orrery::scenarios {
 
 /// Seconds. Times are integer picoseconds up to about 9e6 s; a step whose ideal takes this long leaves room for a bad
@@ -43,6 +47,10 @@ calibration::DeviceProfile device_of(const sim::Settings& reference, const sim::
 // Sections, in the order in which they depend on each other. Each throws UserError.
 void load_software(const sim::Settings& document, workloads::Job& job);
 void load_cluster(const sim::Settings& document, workloads::Job& job);
+/// What the profile says of its own machine's host, in place of what software assumes; behind both of them.
+void take_measured_host(const sim::Settings& document, workloads::Job& job);
+void take_measured_host(const calibration::DeviceProfile& device, calibration::ServingEngine& engine,
+                        std::vector<std::string>& assumptions);
 void load_model(const sim::Settings& document, workloads::Job& job);
 void load_layout(const sim::Settings& document, workloads::Job& job);   // parallelism and batch
 void load_offload(const sim::Settings& document, workloads::Job& job);  // of load_options

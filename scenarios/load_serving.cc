@@ -614,8 +614,12 @@ void load_workload(const Settings& document, ServingScenario& s) {
 
 calibration::ServingKernels kernels_of(const calibration::DeviceProfile& device, calibration::Engine engine) {
   const std::vector<std::string> names = shipped("serving");
-  if (std::find(names.begin(), names.end(), device.name()) == names.end()) return {device, engine};
-  const Settings document = resolve(shelf_of("serving"), Settings::scalar(device.name(), {})).document;
+  const bool ships = std::find(names.begin(), names.end(), device.name()) != names.end();
+  const Settings* said = calibration::served_by_profile(device);
+  if (!ships && said == nullptr) return {device, engine};
+  Settings document;
+  if (ships) document = resolve(shelf_of("serving"), Settings::scalar(device.name(), {})).document;
+  if (said != nullptr) document = ships ? sim::overlay(document, *said) : *said;
   const calibration::ServingKernels own{device, engine, &document};
   // Of TensorRT-LLM's kernels for the least latency, those of blocks of fp8 were measured where SGLang calls them.
   if (engine == calibration::Engine::trtllm)
@@ -707,6 +711,7 @@ ServingScenario load_serving(const Settings& document, GpuShare share) {
   load_power(document, job);
   s.machine = job.machine;
   s.share = {share.gpus > 0 ? share.gpus : s.machine.gpus, share.first};
+  take_measured_host(s.machine.device, s.replica.engine, s.assumptions);
   s.power = job.power;
   const calibration::PowerModel& own = job.machine.device.power();
   s.replica.power = {s.power.at_temperature(own), own.limit};

@@ -9,11 +9,13 @@
 #include <cstdio>
 #include <cstring>
 #include <fstream>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "calibration/device/power.h"
 #include "calibration/device/profile.h"
+#include "calibration/device/serving_kernels.h"
 #include "calibration/measure/measurement.h"
 #include "calibration/measure/measurement_plan.h"
 
@@ -23,6 +25,8 @@ struct FakeMachine {
   calibration::DeviceProfile truth;
   calibration::GpuFacts facts;
   bool tells_power = true, tells_clocks = true;
+  /// Of an engine; none: what is assumed of any device's.
+  std::optional<calibration::ServingKernels> served = {};
 };
 
 /// As a driver would describe the profile's device.
@@ -46,6 +50,11 @@ inline calibration::GpuFacts facts_of(const calibration::DeviceProfile& truth, c
   peak(CaseType::bfloat16) = peak(CaseType::float16) = truth.peak(DataType::bf16).value();
   peak(CaseType::float32) = truth.peak(DataType::fp32).value();
   if (truth.has(DataType::fp8)) peak(CaseType::fp8_e4m3) = peak(CaseType::fp8_e5m2) = truth.peak(DataType::fp8).value();
+  for (const auto& [type, as] : {std::pair{DataType::fp8_blockwise, CaseType::fp8_block},
+                                 {DataType::fp8_rowwise, CaseType::fp8_row},
+                                 {DataType::mxfp8, CaseType::mxfp8},
+                                 {DataType::nvfp4, CaseType::nvfp4}})
+    if (truth.has(type)) peak(as) = truth.peak(type).value();
   f.power_limit_w = truth.power().limit;
   f.links.pcie = 32e9;
   return f;
@@ -58,6 +67,10 @@ inline calibration::DataType type_of(calibration::CaseType t) {
   using calibration::DataType;
   if (t == CaseType::float32) return DataType::fp32;
   if (t == CaseType::float16) return DataType::fp16;
+  if (t == CaseType::fp8_block) return DataType::fp8_blockwise;
+  if (t == CaseType::fp8_row) return DataType::fp8_rowwise;
+  if (t == CaseType::mxfp8) return DataType::mxfp8;
+  if (t == CaseType::nvfp4) return DataType::nvfp4;
   return t == CaseType::fp8_e4m3 || t == CaseType::fp8_e5m2 ? DataType::fp8 : DataType::bf16;
 }
 
@@ -99,7 +112,9 @@ inline calibration::GroupedGemm grouped_of(const calibration::Case& c) {
   g.out = c.n;
   g.in = c.k;
   g.tokens.assign(static_cast<std::size_t>(c.batch), c.m);
-  g.kernel = std::strcmp(c.name, "loop") == 0 ? calibration::GroupedKernel::loop : calibration::GroupedKernel::streams;
+  g.kernel = std::strcmp(c.name, "loop") == 0      ? calibration::GroupedKernel::loop
+             : std::strcmp(c.name, "streams") == 0 ? calibration::GroupedKernel::streams
+                                                   : calibration::GroupedKernel::grouped;
   return g;
 }
 
@@ -150,11 +165,73 @@ inline double clock_of(const calibration::PowerModel& power, const calibration::
   return calibration::kLowestClock;
 }
 
+/// A product that no layer of a training step has.
+inline bool is_served(const calibration::Case& c) { return c.kind == calibration::CaseClass::gemm && c.m < 256; }
+
+/// What an engine's kernels take on the machine.
+inline double served_seconds(const FakeMachine& machine, const calibration::Case& c) {
+  using calibration::CaseClass;
+  const calibration::ServingKernels kernels =
+      machine.served ? *machine.served : calibration::ServingKernels(machine.truth, calibration::Engine::trtllm);
+  const auto d = [](std::int64_t v) { return static_cast<double>(v); };
+  const double seen = d(c.attention.window > 0 ? std::min(c.attention.window, c.attention.seq) : c.attention.seq);
+  if (c.kind == CaseClass::gemm) {
+    const calibration::WeightType weight =
+        c.dtype == calibration::CaseType::nvfp4          ? calibration::WeightType::nvfp4
+        : c.dtype == calibration::CaseType::fp8_block    ? calibration::WeightType::fp8_block
+        : type_of(c.dtype) == calibration::DataType::fp8 ? calibration::WeightType::fp8
+                                                         : calibration::WeightType::bf16;
+    return kernels.seconds(calibration::ServedProduct{weight, d(c.m), d(c.n), d(c.k), false});
+  }
+  if (c.kind == CaseClass::experts) {
+    calibration::ServedMixture m;
+    m.tokens = d(c.m);
+    m.ffn = d(c.n);
+    m.hidden = d(c.k);
+    m.experts = d(c.batch);
+    m.top_k = d(c.elements);
+    return kernels.seconds(m);
+  }
+  if (c.kind == CaseClass::sampling) return kernels.seconds(calibration::ServedSampling{d(c.m), d(c.n)});
+  if (c.kind == CaseClass::collective) return kernels.seconds(calibration::ServedAllReduce{d(c.gpus), d(c.bytes)});
+  if (c.m == 1) {
+    calibration::DecodeAttention a;
+    a.sequences = d(c.batch);
+    a.visible = a.sequences * seen;
+    a.cached = a.sequences * d(c.attention.seq);
+    a.heads = d(c.attention.heads);
+    a.kv_heads = d(c.attention.kv_heads);
+    a.head_dim = d(c.attention.head_dim);
+    a.window = d(c.attention.window);
+    return kernels.seconds(a);
+  }
+  const calibration::PromptPiece piece{d(c.batch), d(c.m), d(c.attention.seq - c.m)};
+  calibration::PrefillAttention a;
+  a.pieces = {&piece, 1};
+  a.heads = d(c.attention.heads);
+  a.kv_heads = d(c.attention.kv_heads);
+  a.head_dim = d(c.attention.head_dim);
+  a.window = d(c.attention.window);
+  return kernels.seconds(a);
+}
+
+/// A product beside traffic: as generations assume it up to half of what memory moves, and longer beyond.
+inline double beside(const calibration::Case& c) {
+  const char* const mark = std::strrchr(c.name, '_');
+  const double percent = std::strtod(mark + 1, nullptr);
+  return percent > 0 && percent <= 50 ? 1.0 : 1.3;
+}
+
 inline double seconds_of(const FakeMachine& machine, const calibration::Case& c) {
   using calibration::CaseClass;
   const calibration::DeviceProfile cool = machine.truth.isolated();
   const auto bytes = static_cast<double>(c.bytes);
+  if (is_served(c)) return served_seconds(machine, c);
   switch (c.kind) {
+    case CaseClass::paged_attention:
+    case CaseClass::experts:
+    case CaseClass::sampling:
+      return served_seconds(machine, c);
     case CaseClass::gemm:
     case CaseClass::batched_gemm:
       return sim::to_seconds(cool.gemm(gemm_of(c)));
@@ -165,10 +242,11 @@ inline double seconds_of(const FakeMachine& machine, const calibration::Case& c)
     case CaseClass::streaming:
       return sim::to_seconds(cool.streaming(streaming_of(c), bytes));
     case CaseClass::host:
-      return 5e-6 + bytes / 25e9;
+      return 2.88e-6 + bytes / 25e9;  // as the host on which generations were fitted
     case CaseClass::interference:
-      return 1.3;
+      return c.bytes > 0 ? bytes / (0.95 * cool.memory_bandwidth().value()) : beside(c);
     case CaseClass::collective:
+      if (std::strcmp(c.name, "all_reduce_graph") == 0) return served_seconds(machine, c);
       for (std::size_t i = 0; i < calibration::kCollectiveOps; ++i)
         if (name_of(static_cast<calibration::CollectiveOp>(i)) == std::string_view(c.name))
           return sim::to_seconds(

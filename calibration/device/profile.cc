@@ -9,6 +9,7 @@
 
 #include "calibration/device/keys.h"
 #include "calibration/device/profile_model.h"
+#include "calibration/device/serving_kernels.h"
 #include "sim/error.h"
 #include "sim/real.h"
 
@@ -127,6 +128,11 @@ DeviceProfile DeviceProfile::load(const sim::Settings& document) {
   m->streaming = load_streaming(document.at("streaming"));
   m->error.streaming = load_uncertainty(document.at("streaming").find("error"));
   m->mixers = load_mixers(document.find("scans"), document.find("sparse"));
+  m->host = load_measured_host(document);
+  if (const Settings* serving = document.find("serving")) {
+    serving_keys().check(*serving);
+    m->serving = *serving;
+  }
   m->collective = load_collectives(document.at("collectives"));
   for (std::size_t i = 0; i < kCollectiveOps; ++i)
     m->error.collective[i] =

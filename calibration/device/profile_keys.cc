@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "calibration/device/keys.h"
+#include "calibration/device/measured_host.h"
 #include "calibration/device/profile.h"
 
 namespace orrery::calibration {
@@ -643,6 +644,14 @@ const sim::KeyTable& profile_keys() {
     streaming(out);
     mixers(out);
     collectives(out);
+    measured_host_keys(out);
+    out.push_back({"serving",
+                   "mapping",
+                   "",
+                   "as the device's of this name",
+                   {},
+                   "Kernels of inference engines, in the form of calibration/serving/, laid over the device's document "
+                   "there."});
     return new sim::KeyTable(std::move(out));
   }();
   return docs;

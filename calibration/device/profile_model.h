@@ -12,6 +12,7 @@
 #include "calibration/device/expert_layer.h"
 #include "calibration/device/gemm_model.h"
 #include "calibration/device/grouped_model.h"
+#include "calibration/device/measured_host.h"
 #include "calibration/device/power.h"
 #include "calibration/device/profile.h"
 #include "calibration/device/uncertainty.h"
@@ -42,6 +43,8 @@ struct DeviceProfile::Model {
     double matmul = 1, fp8 = 1, attention = 1;
   } sustained;
   PowerModel power;
+  MeasuredHost host;                     // of the machine that the profile was measured on
+  std::optional<sim::Settings> serving;  // kernels of engines that it says itself (serving_kernels.h)
   std::array<GemmModel, kDataTypes> gemm;
   /// Products of a rank's experts, and what serving libraries' tables time around them.
   struct Experts {

@@ -1,4 +1,4 @@
-// Structures of small collectives (serving_families.h).
+// Structures of small collectives, and of sampling (serving_families.h).
 // Sources: NVIDIA TensorRT-LLM, customAllReduceKernels.cu; vllm-project/vllm, csrc/custom_all_reduce.cuh (one shot, two
 // shots); deepseek-ai/DeepEP, csrc/kernels/internode_ll.cu.
 #include <algorithm>
@@ -41,7 +41,37 @@ Correction::Sizes exchange_sizes(const Work& w) {
   return {w[exchange::tokens], w[exchange::nodes], w[exchange::row_bytes]};
 }
 
+double sample_bytes(const Work& w) {
+  constexpr double kLogit = 2;
+  return kLogit * w[sample::rows] * w[sample::logits];
+}
+
+/// A row is a block's, which pulls no more than a processor does.
+double sample_structure(const ServingFacts& f, std::span<const double> p, const Work& w) {
+  enum { launch, stream, efficiency };
+  const double row = sample_bytes(w) / w[sample::rows], waves = std::ceil(w[sample::rows] / f.processors);
+  return p[launch] + std::max(waves * row / (p[stream] * f.bandwidth / f.processors),
+                              sample_bytes(w) / (p[efficiency] * f.bandwidth));
+}
+
+double sample_roofline(const ServingFacts& f, const Work& w) { return sample_bytes(w) / f.bandwidth; }
+
+Correction::Sizes sample_sizes(const Work& w) { return {w[sample::rows], w[sample::logits]}; }
+
 }  // namespace
+
+const ServingFamily sample::kFamily{
+    "sampling",
+    "softmax over rows of logits, and a token of each by its probability",
+    {"bf16"},
+    {{"launch", Unit::seconds, 5e-7, 5e-4, 5e-6, "what it takes at least"},
+     {"stream", Unit::plain, 0.02, 8, 0.5, "what one processor pulls, over its share of the memory's bandwidth"},
+     {"efficiency", Unit::plain, 0.01, 1, 0.3, "share of the memory's bandwidth that all reach"}},
+    {"rows", "logits"},
+    {{{0, {1, 4, 16, 64, 256, 1024}}, {1, {16384, 65536, 262144}}}},
+    sample_structure,
+    sample_roofline,
+    sample_sizes};
 
 const ServingFamily reduce::kFamily{
     "all-reduce",

@@ -105,6 +105,12 @@ extern const ServingFamily kDecode;
 extern const ServingFamily kPrompt;
 }  // namespace sparse
 
+/// Softmax over rows of logits, and a token of each by its probability.
+namespace sample {
+enum : std::size_t { rows, logits };
+extern const ServingFamily kFamily;
+}  // namespace sample
+
 /// Low-latency dispatch and combine.
 namespace exchange {
 enum : std::size_t { tokens, row_bytes, top_k, experts, gpus, nodes };

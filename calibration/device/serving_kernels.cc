@@ -9,6 +9,7 @@
 #include <numbers>
 
 #include "calibration/device/attention_model.h"
+#include "calibration/device/profile_model.h"
 #include "calibration/device/serving_families.h"
 #include "calibration/device/serving_sections.h"
 #include "sim/error.h"
@@ -148,9 +149,9 @@ MixtureLoad load_of(const ServedMixture& m) {
 
 const std::vector<const ServingFamily*>& serving_families() {
   static const std::vector<const ServingFamily*> all{
-      &decode::kFamily,    &decode::kLatent, &prefill::kFamily, &prefill::kLatent, &product::kFamily,
-      &mixture::kFamily,   &reduce::kFamily, &block::kDecode,   &block::kPrompt,   &exchange::kFamily,
-      &scan::kConvolution, &scan::kPrompt,   &scan::kStep,      &sparse::kDecode,  &sparse::kPrompt};
+      &decode::kFamily, &decode::kLatent, &prefill::kFamily, &prefill::kLatent,  &product::kFamily,   &mixture::kFamily,
+      &reduce::kFamily, &block::kDecode,  &block::kPrompt,   &exchange::kFamily, &scan::kConvolution, &scan::kPrompt,
+      &scan::kStep,     &sparse::kDecode, &sparse::kPrompt,  &sample::kFamily};
   return all;
 }
 
@@ -221,6 +222,11 @@ Asked asked(const ServedAllReduce& s) {
   return {kReduce, s.graph ? std::size_t{0} : std::size_t{1}, {s.gpus, s.bytes}};
 }
 
+Asked asked(const ServedSampling& s) {
+  check_sizes("sampling", s.rows, s.logits);
+  return {kSamplingFamily, 0, {s.rows, s.logits}};
+}
+
 Asked asked(const LowLatencyExchange& s) {
   check_sizes("an exchange", s.tokens, s.hidden, s.top_k, s.experts, s.gpus, s.nodes);
   const bool dispatch = s.pass == ExchangePass::dispatch;
@@ -245,6 +251,11 @@ double ServingKernels::Model::seconds(const Asked& shape) const {
 
 ServingKernels::ServingKernels(const DeviceProfile& device, Engine engine, const sim::Settings* document)
     : device_(device), engine_(engine), model_(load_serving(device, engine, document)) {}
+
+const sim::Settings* served_by_profile(const DeviceProfile& device) {
+  const std::optional<sim::Settings>& own = device.model().serving;
+  return own ? &*own : nullptr;
+}
 
 const std::string& ServingKernels::provenance() const { return model_->provenance; }
 
@@ -348,6 +359,12 @@ double ServingKernels::seconds(const LatentBlock& s) const {
 double ServingKernels::seconds(const ServedAllReduce& s) const {
   return s.gpus > 1 && s.bytes > 0 ? model_->seconds(asked(s)) : 0;
 }
+
+double ServingKernels::seconds(const ServedSampling& s) const {
+  return s.rows * s.logits > 0 ? model_->seconds(asked(s)) : 0;
+}
+
+bool ServingKernels::times_sampling() const { return model_->fitted[kSamplingFamily][0].has_value(); }
 
 double ServingKernels::seconds(const LowLatencyExchange& s) const {
   return s.tokens * s.hidden * s.top_k > 0 ? model_->seconds(asked(s)) : 0;

@@ -164,6 +164,11 @@ struct SparseWork {
 };
 SparseWork work_of(const SparseBlock& block);
 
+/// Softmax over rows of logits, and a token of each by its probability.
+struct ServedSampling {
+  double rows = 1, logits = 1;
+};
+
 /// The kernels of an engine on a device. Immutable; cheap to copy.
 class ServingKernels {
  public:
@@ -181,6 +186,9 @@ class ServingKernels {
   double seconds(const LowLatencyExchange& shape) const;
   double seconds(const ServedScan& shape) const;
   double seconds(const SparseBlock& shape) const;
+  double seconds(const ServedSampling& shape) const;
+  /// Whether a table times sampling; where none does, what an engine's sampler moves is all that is known.
+  bool times_sampling() const;
 
   /// The shape with the kernel that the engine runs it by: of those that are written for it the first that was
   /// measured.
@@ -210,7 +218,9 @@ class ServingKernels {
   std::shared_ptr<const Model> model_;
 };
 
-/// Every key of calibration/serving/<device>.yaml.
+/// Every key of calibration/serving/<device>.yaml, and of a profile's section `serving`.
 const sim::KeyTable& serving_keys();
+/// What a profile itself says of engines' kernels: of that form, and laid over the device's document. Null: nothing.
+const sim::Settings* served_by_profile(const DeviceProfile& device);
 
 }  // namespace orrery::calibration

@@ -84,6 +84,7 @@ inline constexpr std::size_t kFirstScan = 10;
 
 /// The first of their families among all: decoding, prompts.
 inline constexpr std::size_t kFirstSparse = 13;
+inline constexpr std::size_t kSamplingFamily = 15;
 
 /// A shape as a family's.
 struct Asked {
@@ -102,6 +103,7 @@ Asked asked(const ServedAllReduce& shape);
 Asked asked(const LowLatencyExchange& shape);
 Asked asked(const ServedScan& shape);
 Asked asked(const SparseBlock& shape);
+Asked asked(const ServedSampling& shape);
 
 struct ServingKernel {
   const ServingFamily* family = nullptr;

@@ -52,18 +52,25 @@ class AttentionWorkload : public Workload {
       tensor_.dv = buffers_.output(storage, k);
     }
     buffers_.allocate(device);
-    for (int set = 0; backward_ && set < buffers_.sets(); ++set) forward_pass_->launch(tensors(set), device.stream());
+    for (int set = 0; backward_ && set < buffers_.sets(); ++set) {
+      forward_pass_->launch(tensors(set), device.stream());
+      forward_pass_->deliver(tensors(set), device.stream());
+    }
     check(gpuStreamSynchronize(device.stream()), "running the forward pass");
   }
 
   int sets() const override { return buffers_.sets(); }
 
   void launch(int set, Stream stream) override {
-    (backward_ ? backward_pass_ : forward_pass_)->launch(tensors(set), stream);
+    AttentionPass& pass = backward_ ? *backward_pass_ : *forward_pass_;
+    pass.launch(tensors(set), stream);
+    if (delivers_) pass.deliver(tensors(set), stream);
   }
 
   double error(Device& device) override {
+    delivers_ = true;
     run_once(device, *this, buffers_);
+    delivers_ = false;
     differences_ = {};
     // The first head of the first sequence and the last of the last.
     for (int corner = 0; corner < 2; ++corner) {
@@ -179,7 +186,7 @@ class AttentionWorkload : public Workload {
   }
 
   Case case_;
-  bool backward_;
+  bool backward_, delivers_ = false;
   Buffers buffers_;
   /// Of buffers_; -1: none.
   struct Numbers {

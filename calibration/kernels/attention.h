@@ -19,10 +19,19 @@ class AttentionPass {
  public:
   virtual ~AttentionPass() = default;
   virtual void launch(const AttentionTensors& tensors, Stream stream) = 0;
+  /// Copies what the last launch made into the tensors, where a library keeps its results in memory of its own.
+  virtual void deliver(const AttentionTensors&, Stream) {}
 };
 
 /// Throws Failure with unavailable where the library has no kernel for the case.
 std::unique_ptr<AttentionPass> make_attention_pass(Device& device, const Case& what, bool backward);
+
+/// The last m of seq positions of each sequence over all of these, keys and values in one piece [batch, seq, kv_heads,
+/// head_dim]; by PyTorch's library. Throws as make_attention_pass.
+std::unique_ptr<AttentionPass> make_cached_pass(Device& device, const Case& what);
+/// A training pass by PyTorch's library: FlashAttention-2 on CUDA; on ROCm AOTriton's or Composable Kernel's, as
+/// PyTorch chooses. Throws as make_attention_pass.
+std::unique_ptr<AttentionPass> make_torch_pass(Device& device, const Case& what, bool backward);
 
 inline double attention_scale(const Case& what) { return 1 / std::sqrt(static_cast<double>(what.attention.head_dim)); }
 

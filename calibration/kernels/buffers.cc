@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 #include "calibration/kernels/values.h"
@@ -39,6 +40,8 @@ double decode(Storage storage, const char* at) {
       return as(std::int32_t{});
     case Storage::byte:
       return as(std::uint8_t{});
+    default:
+      break;  // of inputs alone, which are not read back
   }
   return 0;
 }
@@ -53,23 +56,36 @@ double rounded(Storage storage, float value) {
       return static_cast<double>(from_e4m3(to_e4m3(value)));
     case Storage::e5m2:
       return static_cast<double>(from_e5m2(to_e5m2(value)));
+    case Storage::e4m3_fnuz:
+      return static_cast<double>(from_e4m3_fnuz(to_e4m3_fnuz(value)));
+    case Storage::e5m2_fnuz:
+      return static_cast<double>(from_e5m2_fnuz(to_e5m2_fnuz(value)));
+    case Storage::e2m1:
+      return static_cast<double>(from_e2m1(to_e2m1(value)));
     default:
       return static_cast<double>(value);
   }
 }
 
-CaseType type_of(Storage storage) {
+/// The kernel's name for it.
+Filled filled_of(Storage storage) {
   switch (storage) {
     case Storage::bf16:
-      return CaseType::bfloat16;
+      return Filled::bf16;
     case Storage::fp16:
-      return CaseType::float16;
+      return Filled::fp16;
     case Storage::e4m3:
-      return CaseType::fp8_e4m3;
+      return Filled::e4m3;
     case Storage::e5m2:
-      return CaseType::fp8_e5m2;
+      return Filled::e5m2;
+    case Storage::e4m3_fnuz:
+      return Filled::e4m3_fnuz;
+    case Storage::e5m2_fnuz:
+      return Filled::e5m2_fnuz;
+    case Storage::e2m1:
+      return Filled::e2m1;
     default:
-      return CaseType::float32;
+      return Filled::fp32;
   }
 }
 
@@ -88,16 +104,29 @@ int width_of(Storage s) {
   }
 }
 
-Storage storage_of(CaseType t) {
+std::int64_t bytes_of(Storage s, std::int64_t count) {
+  return s == Storage::e2m1 ? (count + 1) / 2 : count * width_of(s);
+}
+
+Fp8 fp8_of(const Device& device) {
+  return std::strncmp(device.facts().architecture, "gfx94", 5) == 0 ? Fp8::fnuz : Fp8::ocp;
+}
+
+Storage storage_of(CaseType t, Fp8 fp8) {
   switch (t) {
     case CaseType::bfloat16:
       return Storage::bf16;
     case CaseType::float16:
       return Storage::fp16;
-    case CaseType::fp8_e4m3:
-      return Storage::e4m3;
     case CaseType::fp8_e5m2:
-      return Storage::e5m2;
+      return fp8 == Fp8::fnuz ? Storage::e5m2_fnuz : Storage::e5m2;
+    case CaseType::fp8_e4m3:
+    case CaseType::fp8_block:
+    case CaseType::fp8_row:
+    case CaseType::mxfp8:
+      return fp8 == Fp8::fnuz ? Storage::e4m3_fnuz : Storage::e4m3;
+    case CaseType::nvfp4:
+      return Storage::e2m1;
     default:
       return Storage::fp32;
   }
@@ -106,7 +135,7 @@ Storage storage_of(CaseType t) {
 int Buffers::add(const Tensor& tensor) {
   tensors_.push_back(tensor);
   tensors_.back().offset = set_bytes_;
-  const std::size_t bytes = static_cast<std::size_t>(tensor.count) * static_cast<std::size_t>(width_of(tensor.storage));
+  const auto bytes = static_cast<std::size_t>(bytes_of(tensor.storage, tensor.count));
   set_bytes_ += (bytes + kAlignment - 1) / kAlignment * kAlignment;
   return static_cast<int>(tensors_.size()) - 1;
 }
@@ -135,8 +164,7 @@ void Buffers::allocate(Device& device) {
     for (int i = 0; i < static_cast<int>(tensors_.size()); ++i) {
       const Tensor& t = tensor(i);
       if (t.role != Role::input) continue;
-      fill(at<void>(i, set), static_cast<int>(type_of(t.storage)), t.fill, t.scale, t.count, seed_of(i, set),
-           device.stream());
+      fill(at<void>(i, set), filled_of(t.storage), t.fill, t.scale, t.count, seed_of(i, set), device.stream());
       check_launch("filling the inputs");
     }
   }
@@ -183,7 +211,7 @@ void Buffers::poison(Device& device) const {
   for (int i = 0; i < static_cast<int>(tensors_.size()); ++i) {
     const Tensor& t = tensor(i);
     if (t.role != Role::output) continue;
-    const std::size_t bytes = static_cast<std::size_t>(t.count) * static_cast<std::size_t>(width_of(t.storage));
+    const auto bytes = static_cast<std::size_t>(bytes_of(t.storage, t.count));
     check(gpuMemsetAsync(at<void>(i, 0), 0xff, bytes, device.stream()), "poisoning the outputs");
   }
 }

@@ -11,9 +11,14 @@
 namespace orrery::calibration::gpu {
 
 /// How an element is stored.
-enum class Storage : std::int32_t { bf16, fp16, fp32, e4m3, e5m2, int32, byte };
-int width_of(Storage s);
-Storage storage_of(CaseType t);
+enum class Storage : std::int32_t { bf16, fp16, fp32, e4m3, e5m2, int32, byte, e4m3_fnuz, e5m2_fnuz, e2m1 };
+/// Bytes of so many elements; two of e2m1 share a byte.
+std::int64_t bytes_of(Storage s, std::int64_t count);
+int width_of(Storage s);  // not of e2m1
+/// FNUZ: fp8 as AMD's gfx94x has it.
+enum class Fp8 { ocp, fnuz };
+Fp8 fp8_of(const Device& device);
+Storage storage_of(CaseType t, Fp8 fp8 = Fp8::ocp);
 
 enum class Role { input, output, scratch };
 

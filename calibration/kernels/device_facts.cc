@@ -1,6 +1,6 @@
 // What the runtime knows of a device. Peaks are those of the architecture's matrix units (FLOP per clock and
-// multiprocessor, from NVIDIA's white papers of V100, A100, H100 and B200 and AMD's CDNA 2 and 3 white papers) at the
-// highest clock, so a data sheet, which counts at the boost clock, may say some percent less.
+// multiprocessor, from NVIDIA's white papers of V100, A100, H100, B200 and B300 and AMD's CDNA 2 to 4 white papers) at
+// the highest clock, so a data sheet, which counts at the boost clock, may say some percent less.
 #include <cstdio>
 #include <string>
 
@@ -40,19 +40,22 @@ struct MatrixUnits {
   double single = 0.5;  // TF32, or fp32 where there is no such thing
   bool bf16 = true;
   bool fp8 = false;
+  double scaled = 0;  // mxfp8; 0: no units that apply scales of 32 elements
+  double nvfp4 = 0;
 };
 
 #if defined(ORRERY_HIP)
 MatrixUnits matrix_units(const std::string& architecture) {
   if (architecture.rfind("gfx90a", 0) == 0) return {1024, 0.25, true, false};
   if (architecture.rfind("gfx94", 0) == 0) return {2048, 0.125, true, true};
-  if (architecture.rfind("gfx95", 0) == 0) return {4096, 0.0625, true, true};
+  if (architecture.rfind("gfx95", 0) == 0) return {4096, 0.0625, true, true, 2, 0};
   return {};
 }
 #else
 MatrixUnits matrix_units(int capability) {
-  if (capability >= 120) return {1024, 0.5, true, true};
-  if (capability >= 100) return {8192, 0.5, true, true};
+  if (capability >= 120) return {1024, 0.5, true, true, 2, 4};
+  if (capability == 103) return {8192, 0.5, true, true, 2, 6};
+  if (capability >= 100) return {8192, 0.5, true, true, 2, 4};
   if (capability >= 90) return {4096, 0.5, true, true};
   if (capability == 89) return {1024, 0.5, true, true};
   if (capability >= 86) return {1024, 0.5, true, false};
@@ -106,7 +109,10 @@ void Device::describe() {
   peak(CaseType::float16) = half;
   peak(CaseType::bfloat16) = units.bf16 ? half : 0;
   peak(CaseType::float32) = half * units.single;
-  peak(CaseType::fp8_e4m3) = peak(CaseType::fp8_e5m2) = units.fp8 ? 2 * half : 0;
+  for (const CaseType type : {CaseType::fp8_e4m3, CaseType::fp8_e5m2, CaseType::fp8_block, CaseType::fp8_row})
+    peak(type) = units.fp8 ? 2 * half : 0;
+  peak(CaseType::mxfp8) = units.scaled * half;
+  peak(CaseType::nvfp4) = units.nvfp4 * half;
   set_text(f.state, sizeof f.state, monitor_->state());
   f.links = monitor_->links();
   f.links.pcie = sysfs_pcie_bandwidth(kSysfs, sysfs_bus(bus));

@@ -1,5 +1,5 @@
-// dlopen with a list of places. Left out: reading ld.so.conf and the folders of Python packages; name those in
-// ORRERY_GPU_LIBRARY_PATH.
+// dlopen with a list of places, those of Python packages among them: PyTorch's wheels bring its library and NVIDIA's,
+// each in a folder of its own. Left out: reading ld.so.conf; name what lies elsewhere in ORRERY_GPU_LIBRARY_PATH.
 #include "calibration/kernels/library.h"
 
 #include <dlfcn.h>
@@ -17,6 +17,25 @@ std::vector<std::string> split(const char* paths) {
   for (std::string path; std::getline(in, path, ':');)
     if (!path.empty()) out.push_back(path);
   return out;
+}
+
+/// Folders of libraries of PyTorch's wheels and of those that these need, below a prefix that has a Python.
+void add_packages(const std::string& prefix, std::vector<std::string>& out) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  for (const char* lib : {"lib", "lib64"}) {
+    for (fs::directory_iterator at(fs::path(prefix) / lib, ignored), end; !ignored && at != end;
+         at.increment(ignored)) {
+      if (at->path().filename().string().rfind("python3", 0) != 0) continue;
+      for (const char* packages : {"site-packages", "dist-packages"}) {
+        out.push_back((at->path() / packages / "torch/lib").string());
+        std::error_code none;
+        for (fs::directory_iterator part(at->path() / packages / "nvidia", none), last; !none && part != last;
+             part.increment(none))
+          out.push_back((part->path() / "lib").string());
+      }
+    }
+  }
 }
 
 std::vector<std::string> folders() {
@@ -38,6 +57,10 @@ std::vector<std::string> folders() {
     }
   }
   for (const char* path : {"/usr/local/cuda/lib64", "/opt/rocm/lib"}) out.emplace_back(path);
+  for (const char* home : {"VIRTUAL_ENV", "CONDA_PREFIX"})
+    for (const std::string& path : split(std::getenv(home))) add_packages(path, out);
+  for (const std::string& path : split(std::getenv("HOME"))) add_packages(path + "/.local", out);
+  for (const char* prefix : {"/usr/local", "/usr", "/opt/venv", "/opt/conda"}) add_packages(prefix, out);
   return out;
 }
 

@@ -44,11 +44,33 @@ GpuStatus guarded(const Work& work) {
 
 /// Sizes that a class needs and does not have would divide by zero below.
 bool has_sizes(const Case& c) {
-  if (c.kind == CaseClass::streaming) return c.m > 0 && c.n > 0;
-  if (c.kind == CaseClass::attention)
+  if (c.kind == CaseClass::streaming || c.kind == CaseClass::sampling) return c.m > 0 && c.n > 0;
+  if (c.kind == CaseClass::experts)
+    return c.m > 0 && c.n > 0 && c.k > 0 && c.elements > 0 && c.batch >= c.elements && c.n % 8 == 0 && c.k % 8 == 0;
+  if (c.kind == CaseClass::paged_attention && (c.m < 1 || c.m > c.attention.seq)) return false;
+  if (c.kind == CaseClass::attention || c.kind == CaseClass::paged_attention)
     return c.batch > 0 && c.attention.seq > 0 && c.attention.heads > 0 && c.attention.kv_heads > 0 &&
            c.attention.heads % c.attention.kv_heads == 0 && c.attention.head_dim > 0;
   return c.batch > 0 && c.m > 0 && c.n > 0 && c.k > 0;
+}
+
+std::unique_ptr<Workload> workload_of(Device& device, const Case& what) {
+  switch (what.kind) {
+    case CaseClass::streaming:
+      return make_streaming(device, what);
+    case CaseClass::attention:
+      return make_attention(device, what);
+    case CaseClass::grouped_gemm:
+      return make_grouped_gemm(device, what);
+    case CaseClass::paged_attention:
+      return make_paged_attention(device, what);
+    case CaseClass::experts:
+      return make_experts(device, what);
+    case CaseClass::sampling:
+      return make_sampling(device, what);
+    default:
+      return make_gemm(device, what);
+  }
 }
 
 /// Its memory is given back before this returns, also where it throws.
@@ -68,10 +90,7 @@ GpuTiming measure(Device& device, const Case& what, double budget, bool timed) {
       break;
   }
   if (!has_sizes(what)) throw Failure{GpuStatus::failed, "the case lacks a size"};
-  const std::unique_ptr<Workload> workload = what.kind == CaseClass::streaming      ? make_streaming(device, what)
-                                             : what.kind == CaseClass::attention    ? make_attention(device, what)
-                                             : what.kind == CaseClass::grouped_gemm ? make_grouped_gemm(device, what)
-                                                                                    : make_gemm(device, what);
+  const std::unique_ptr<Workload> workload = workload_of(device, what);
   // First, because some kernels change their inputs.
   const double error = workload->error(device);
   if (!(error <= workload->tolerance())) {
@@ -125,6 +144,7 @@ GpuStatus orrery_gpu_open(std::int32_t number, GpuFacts* facts) {
     gpu::Inventory inventory;
     gpu::list_gemm_library(inventory);
     gpu::list_attention_library(inventory);
+    gpu::list_torch(inventory);
     gpu::list_collective_library(inventory);
     inventory.add("clocks and power", device.monitor().version(), device.monitor().problem(), "steady rates");
     std::snprintf(facts->libraries, sizeof facts->libraries, "%s", inventory.found.c_str());

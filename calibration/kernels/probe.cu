@@ -20,6 +20,16 @@ __global__ void fill_index(std::int32_t* out, std::int32_t limit, std::int64_t c
         static_cast<std::int32_t>(bits_at(seed, static_cast<std::uint64_t>(i)) % static_cast<std::uint64_t>(limit));
 }
 
+/// Two numbers of 4 bits in a byte.
+__global__ void fill_pairs(std::uint8_t* out, double scale, std::int64_t pairs, std::uint64_t seed) {
+  for (std::int64_t i = own_vector(); i < pairs; i += static_cast<std::int64_t>(gridDim.x) * blockDim.x) {
+    const auto of = [&](std::int64_t at) {
+      return to_e2m1(static_cast<float>(scale) * normal_at(seed, static_cast<std::uint64_t>(at)));
+    };
+    out[i] = static_cast<std::uint8_t>(of(2 * i) | of(2 * i + 1) << 4);
+  }
+}
+
 __global__ void fill_mask(std::uint8_t* out, std::int64_t count, std::uint64_t seed) {
   for (std::int64_t i = own_vector(); i < count; i += static_cast<std::int64_t>(gridDim.x) * blockDim.x)
     out[i] = static_cast<std::uint8_t>(bits_at(seed, static_cast<std::uint64_t>(i)) & 1u);
@@ -42,7 +52,7 @@ __global__ void spin_kernel(long long cycles) {
 }
 
 __global__ void background_kernel(uint4* out, const uint4* a, const uint4* b, std::int64_t words, int rounds,
-                                  const volatile int* stop) {
+                                  long long rest, const volatile int* stop) {
   for (int round = 0; round < rounds && *stop == 0; ++round) {
     for (std::int64_t i = own_vector(); i < words; i += static_cast<std::int64_t>(gridDim.x) * blockDim.x) {
       uint4 value = a[i];
@@ -51,6 +61,11 @@ __global__ void background_kernel(uint4* out, const uint4* a, const uint4* b, st
         value = make_uint4(value.x + other.x, value.y + other.y, value.z + other.z, value.w + other.w);
       }
       out[i] = value;
+      if (rest > 0) {
+        const long long begin = clock64();
+        while (clock64() - begin < rest) {
+        }
+      }
     }
   }
 }
@@ -72,13 +87,19 @@ struct ToFloat {
 struct ToE4m3 {
   __device__ std::uint8_t operator()(float x) const { return to_e4m3(x); }
 };
+struct ToE4m3Fnuz {
+  __device__ std::uint8_t operator()(float x) const { return to_e4m3_fnuz(x); }
+};
+struct ToE5m2Fnuz {
+  __device__ std::uint8_t operator()(float x) const { return to_e5m2_fnuz(x); }
+};
 struct ToE5m2 {
   __device__ std::uint8_t operator()(float x) const { return to_e5m2(x); }
 };
 
 }  // namespace
 
-void fill(void* out, int type, Fill kind, double scale, std::int64_t count, std::uint64_t seed, Stream stream) {
+void fill(void* out, Filled type, Fill kind, double scale, std::int64_t count, std::uint64_t seed, Stream stream) {
   if (count <= 0) return;
   const unsigned grid = grid_for(count);
   const auto words = static_cast<std::uint16_t*>(out);
@@ -92,22 +113,26 @@ void fill(void* out, int type, Fill kind, double scale, std::int64_t count, std:
     ORRERY_LAUNCH(fill_mask, grid, kThreads, stream, bytes, count, seed);
     return;
   }
-  switch (static_cast<CaseType>(type)) {
-    case CaseType::bfloat16:
-      ORRERY_LAUNCH(fill_kernel, grid, kThreads, stream, words, kind, scale, count, seed, ToBf16{});
-      return;
-    case CaseType::float16:
-      ORRERY_LAUNCH(fill_kernel, grid, kThreads, stream, words, kind, scale, count, seed, ToFp16{});
-      return;
-    case CaseType::fp8_e4m3:
-      ORRERY_LAUNCH(fill_kernel, grid, kThreads, stream, bytes, kind, scale, count, seed, ToE4m3{});
-      return;
-    case CaseType::fp8_e5m2:
-      ORRERY_LAUNCH(fill_kernel, grid, kThreads, stream, bytes, kind, scale, count, seed, ToE5m2{});
-      return;
-    case CaseType::float32:
-    case CaseType::none:
-      ORRERY_LAUNCH(fill_kernel, grid, kThreads, stream, static_cast<float*>(out), kind, scale, count, seed, ToFloat{});
+  const auto filled = [&](auto* to, auto convert) {
+    ORRERY_LAUNCH(fill_kernel, grid, kThreads, stream, to, kind, scale, count, seed, convert);
+  };
+  switch (type) {
+    case Filled::bf16:
+      return filled(words, ToBf16{});
+    case Filled::fp16:
+      return filled(words, ToFp16{});
+    case Filled::fp32:
+      return filled(static_cast<float*>(out), ToFloat{});
+    case Filled::e4m3:
+      return filled(bytes, ToE4m3{});
+    case Filled::e5m2:
+      return filled(bytes, ToE5m2{});
+    case Filled::e4m3_fnuz:
+      return filled(bytes, ToE4m3Fnuz{});
+    case Filled::e5m2_fnuz:
+      return filled(bytes, ToE5m2Fnuz{});
+    case Filled::e2m1:
+      ORRERY_LAUNCH(fill_pairs, grid_for((count + 1) / 2), kThreads, stream, bytes, scale, (count + 1) / 2, seed);
       return;
   }
 }
@@ -127,10 +152,10 @@ void empty_kernel(Stream stream) { ORRERY_LAUNCH(nothing, 1, 32, stream); }
 
 void spin(long long cycles, Stream stream) { ORRERY_LAUNCH(spin_kernel, 1, 32, stream, cycles); }
 
-void background(void* out, const void* a, const void* b, std::int64_t bytes, int blocks, int rounds,
+void background(void* out, const void* a, const void* b, std::int64_t bytes, int blocks, int rounds, long long rest,
                 const volatile int* stop, Stream stream) {
   ORRERY_LAUNCH(background_kernel, static_cast<unsigned>(blocks), 512, stream, static_cast<uint4*>(out),
-                static_cast<const uint4*>(a), static_cast<const uint4*>(b), bytes / 16, rounds, stop);
+                static_cast<const uint4*>(a), static_cast<const uint4*>(b), bytes / 16, rounds, rest, stop);
 }
 
 }  // namespace orrery::calibration::gpu

@@ -2,8 +2,10 @@
 // our B. Names and rules (fp8 only as TN before Blackwell, scales for fp8) as in NVIDIA's cuBLAS documentation.
 #include <cublasLt.h>
 
+#include <algorithm>
 #include <array>
 #include <string>
+#include <vector>
 
 #include "calibration/kernels/library.h"
 #include "calibration/kernels/product.h"
@@ -14,6 +16,7 @@ namespace {
 
 // The workspace that PyTorch and Transformer Engine give to cuBLASLt on Hopper.
 constexpr std::size_t kWorkspace = std::size_t{32} << 20;
+#define ORRERY_CUBLAS (CUBLAS_VER_MAJOR * 10000 + CUBLAS_VER_MINOR * 100)
 
 std::string soname(const char* suffix) { return std::string("libcublasLt.so") + suffix; }
 
@@ -94,7 +97,14 @@ cudaDataType_t data_type(CaseType t) {
     case CaseType::float32:
       return CUDA_R_32F;
     case CaseType::fp8_e4m3:
+    case CaseType::fp8_block:
+    case CaseType::fp8_row:
+    case CaseType::mxfp8:
       return CUDA_R_8F_E4M3;
+#if ORRERY_CUBLAS >= 120800
+    case CaseType::nvfp4:
+      return CUDA_R_4F_E2M1;
+#endif
     case CaseType::fp8_e5m2:
       return CUDA_R_8F_E5M2;
     default:
@@ -106,10 +116,11 @@ class LtProduct : public Product {
  public:
   LtProduct(Device& device, const Case& what) : workspace_(kWorkspace) {
     const bool fp8 = what.dtype == CaseType::fp8_e4m3 || what.dtype == CaseType::fp8_e5m2;
+    const bool scaled = what.dtype > CaseType::fp8_e5m2;
     const cudaDataType_t a_type = data_type(what.dtype);
     const cudaDataType_t b_type = what.dtype == CaseType::fp8_e5m2 ? CUDA_R_8F_E4M3 : a_type;
     const cudaDataType_t c_type = accumulates(what) || what.dtype == CaseType::float32 ? CUDA_R_32F
-                                  : fp8                                                ? CUDA_R_16BF
+                                  : fp8 || scaled                                      ? CUDA_R_16BF
                                                                                        : a_type;
     const auto compute = what.dtype == CaseType::float32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
     check_lt(lt().desc_create(&desc_.value, compute, CUDA_R_32F), "describing a product");
@@ -131,6 +142,7 @@ class LtProduct : public Product {
       const std::int8_t fast = what.dtype == CaseType::fp8_e4m3 && !accumulates(what) ? 1 : 0;
       set(CUBLASLT_MATMUL_DESC_FAST_ACCUM, fast);
     }
+    if (scaled) scale_parts(what);
     const std::int64_t m = what.m, n = what.n, k = what.k;
     lay_out(first_, b_type, first == CUBLAS_OP_T ? k : n, first == CUBLAS_OP_T ? n : k, what.batch, k * n);
     lay_out(second_, a_type, second == CUBLAS_OP_T ? m : k, second == CUBLAS_OP_T ? k : m, what.batch, m * k);
@@ -151,6 +163,55 @@ class LtProduct : public Product {
   void set(cublasLtMatmulDescAttributes_t attribute, const T& value) {
     check_lt(lt().desc_set(desc_.value, attribute, &value, sizeof value), "describing a product");
   }
+
+#if ORRERY_CUBLAS >= 120900
+  /// Scales of one for parts of both operands. The library's first operand is our B, the weight.
+  void scale_parts(const Case& what) {
+    const auto padded = [](std::int64_t size, std::int64_t to) { return (size + to - 1) / to * to; };
+    const auto in_parts = [&](std::int64_t rows, std::int64_t part) {
+      return padded(rows, 128) * padded((what.k + part - 1) / part, 4);
+    };
+    constexpr float kOne = 1;
+    constexpr int kOneE4m3 = 0x38, kOneE8m0 = 0x7f;
+    std::int32_t of_weight = 0, of_rows = 0;
+    std::int64_t count = 0;
+    int byte = -1;
+    if (what.dtype == CaseType::nvfp4) {
+      of_weight = of_rows = CUBLASLT_MATMUL_MATRIX_SCALE_VEC16_UE4M3;
+      count = std::max(in_parts(what.m, 16), in_parts(what.n, 16));
+      byte = kOneE4m3;
+    } else if (what.dtype == CaseType::mxfp8) {
+      of_weight = of_rows = CUBLASLT_MATMUL_MATRIX_SCALE_VEC32_UE8M0;
+      count = std::max(in_parts(what.m, 32), in_parts(what.n, 32));
+      byte = kOneE8m0;
+    } else if (what.dtype == CaseType::fp8_row) {
+      of_weight = of_rows = CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F;
+      count = std::max(what.m, what.n);
+    } else {
+      of_weight = CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F;
+      of_rows = CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F;
+      count = std::max(in_parts(what.m, 128), in_parts(what.n, 128));
+    }
+    const auto elements = static_cast<std::size_t>(count);
+    scales_ = Memory(byte < 0 ? elements * sizeof kOne : elements);
+    if (byte < 0) {
+      const std::vector<float> ones(elements, kOne);
+      check(gpuMemcpy(scales_.data(), ones.data(), elements * sizeof kOne, gpuMemcpyHostToDevice), "writing scales");
+    } else {
+      const std::vector<std::uint8_t> ones(elements, static_cast<std::uint8_t>(byte));
+      check(gpuMemcpy(scales_.data(), ones.data(), elements, gpuMemcpyHostToDevice), "writing scales");
+    }
+    const void* const at = scales_.data();
+    set(CUBLASLT_MATMUL_DESC_A_SCALE_MODE, of_weight);
+    set(CUBLASLT_MATMUL_DESC_B_SCALE_MODE, of_rows);
+    set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, at);
+    set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, at);
+  }
+#else
+  static void scale_parts(const Case&) {
+    throw Failure{GpuStatus::unavailable, "cuBLASLt has scales of blocks and rows from 12.9 on"};
+  }
+#endif
 
   static void lay_out(Layout& layout, cudaDataType_t type, std::int64_t rows, std::int64_t columns, std::int64_t batch,
                       std::int64_t stride) {

@@ -1,11 +1,12 @@
-// rocBLAS, which hands products to hipBLASLt where that is faster. Its functions are declared here as in AMD's rocBLAS
-// documentation (rocblas-types.h), because distributions ship the compiler without the library. A row-major C = A B is
-// C^T = B^T A^T there. Left out: fp8, which rocBLAS does not offer.
+// rocBLAS, and the choice between it and hipBLASLt, as PyTorch makes it. Its functions are declared here as in AMD's
+// rocBLAS documentation (rocblas-types.h), because distributions ship the compiler without the library. A row-major C =
+// A B is C^T = B^T A^T there.
 #include <cstdint>
 #include <string>
 
 #include "calibration/kernels/library.h"
 #include "calibration/kernels/product.h"
+#include "calibration/kernels/product_hipblaslt.h"
 #include "calibration/kernels/workload.h"
 
 namespace orrery::calibration::gpu {
@@ -83,11 +84,10 @@ class RocProduct : public Product {
 
 }  // namespace
 
-std::unique_ptr<Product> make_product(Device&, const Case& what) {
+std::unique_ptr<Product> make_product(Device& device, const Case& what) {
+  if (what.dtype >= CaseType::fp8_e4m3 || prefers_hipblaslt(device.facts().architecture))
+    return make_hipblaslt_product(device, what);
   if (!blas().ready) throw Failure{GpuStatus::unavailable, "rocBLAS: " + blas().library.problem()};
-  if (what.dtype == CaseType::fp8_e4m3 || what.dtype == CaseType::fp8_e5m2) {
-    throw Failure{GpuStatus::unavailable, "rocBLAS has no fp8 products"};
-  }
   return std::make_unique<RocProduct>(what);
 }
 
@@ -99,6 +99,7 @@ void list_gemm_library(Inventory& inventory) {
     version = text;
   }
   inventory.add("rocBLAS", version, blas().library.problem(), "matrix products");
+  list_hipblaslt(inventory);
 }
 
 }  // namespace orrery::calibration::gpu

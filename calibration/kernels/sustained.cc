@@ -59,8 +59,7 @@ class Background {
  public:
   Background(Device& device, bool reduction) : reduction_(reduction), a_(kBytes), b_(kBytes), out_(kBytes) {
     for (const Memory* m : {&a_, &b_})
-      fill(m->data(), static_cast<int>(CaseType::bfloat16), Fill::normal, 1, static_cast<std::int64_t>(kBytes / 2), 7,
-           device.stream());
+      fill(m->data(), Filled::bf16, Fill::normal, 1, static_cast<std::int64_t>(kBytes / 2), 7, device.stream());
     check(gpuStreamSynchronize(device.stream()), "filling the traffic's buffers");
     void* flag = nullptr;
     check(gpuHostAlloc(&flag, sizeof *stop_), "allocating pinned memory");
@@ -79,15 +78,31 @@ class Background {
   Background(const Background&) = delete;
   Background& operator=(const Background&) = delete;
 
-  /// `rounds` through the buffers; an end in sight, should the flag never reach the device.
-  void start(int rounds) {
-    background(out_.data(), a_.data(), reduction_ ? b_.data() : nullptr, kBytes, kBlocks, rounds, stop_, stream_);
+  /// `rounds` through the buffers; an end in sight, should the flag never reach the device. Blocks rest for `rest`
+  /// cycles behind each turn.
+  void start(int rounds, long long rest = 0) {
+    background(out_.data(), a_.data(), reduction_ ? b_.data() : nullptr, kBytes, kBlocks, rounds, rest, stop_, stream_);
     check_launch("starting the traffic");
+  }
+  /// Seconds of a round at full rate while nothing else runs.
+  double round() {
+    constexpr int kRounds = 4;
+    Mark begin, end;
+    begin.record(stream_);
+    start(kRounds);
+    end.record(stream_);
+    end.wait();
+    return end.since(begin) / kRounds;
+  }
+  /// Cycles of rest that leave a share of the full rate. A turn is 16 bytes of every thread.
+  static long long rest_for(double share, double round, double clock_hz) {
+    constexpr double kTurns = static_cast<double>(kBytes) / 16 / (kBlocks * 512);
+    return std::llround(round / kTurns * (1 / share - 1) * clock_hz);
   }
 
  private:
-  static constexpr std::size_t kBytes = std::size_t{256} << 20;  // beyond any L2 cache
-  static constexpr int kBlocks = 24;                             // channels of NCCL inside an NVSwitch node
+  static constexpr std::size_t kBytes = kTrafficBytes / 2;  // read, and as many written; beyond any L2 cache
+  static constexpr int kBlocks = 24;                        // channels of NCCL inside an NVSwitch node
   bool reduction_;
   Memory a_, b_, out_;
   volatile int* stop_ = nullptr;
@@ -185,18 +200,26 @@ GpuTiming measure_power(Device& device, const Case& what, double budget) {
 }
 
 GpuTiming measure_interference(Device& device, const Case& what, double budget) {
+  const auto begin = Clock::now();
+  GpuTiming timing;
+  const auto more = [&] { return timing.repeats < 16 && (timing.repeats < 3 || seconds_since(begin) < budget); };
+  if (std::strcmp(what.name, "traffic_alone") == 0) {
+    Background traffic(device, false);
+    while (more()) timing.seconds[timing.repeats++] = traffic.round();
+    return timing;
+  }
   const std::unique_ptr<Workload> workload = workload_of(device, what);
   const bool reduction = std::strcmp(what.name, "gemm_beside_reduction") == 0;
+  const int percent = std::atoi(std::strrchr(what.name, '_') + 1);
   const double one = batch(device, *workload, 2);
   const int launches = launches_for(5e-3, one);
-  GpuTiming timing;
-  const auto begin = Clock::now();
-  while (timing.repeats < 16 && (timing.repeats < 3 || seconds_since(begin) < budget)) {
+  while (more()) {
     const double alone = batch(device, *workload, launches);
     double beside = 0;
     {
       Background traffic(device, reduction);
-      traffic.start(4000);
+      const bool rests = percent > 0 && percent < 100;
+      traffic.start(4000, rests ? Background::rest_for(percent / 100.0, traffic.round(), device.facts().clock_hz) : 0);
       beside = batch(device, *workload, launches);
     }
     timing.seconds[timing.repeats++] = beside / alone;

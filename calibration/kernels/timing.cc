@@ -30,16 +30,14 @@ double Mark::since(const Mark& begin) const {
   return static_cast<double>(milliseconds) * 1e-3;
 }
 
-Replay::Replay(Device& device, const std::function<void(Stream)>& record) {
-  const Stream stream = device.stream();
+Recording::Recording(Stream stream) : stream_(stream) {
   check(gpuStreamBeginCapture(stream, gpuStreamCaptureModeThreadLocal), "recording a graph");
-  bool recorded = true;
-  try {
-    record(stream);
-  } catch (const Failure&) {
-    recorded = false;  // a library that synchronises, say; its launches are timed one by one instead
-  }
-  recorded = gpuStreamEndCapture(stream, &graph_) == gpuSuccess && recorded && graph_ != nullptr;
+}
+
+void Recording::end() {
+  const Stream stream = stream_;
+  stream_ = nullptr;
+  bool recorded = gpuStreamEndCapture(stream, &graph_) == gpuSuccess && graph_ != nullptr;
 #if defined(ORRERY_EMULATED)
   recorded = false;
 #elif defined(ORRERY_HIP)
@@ -51,14 +49,30 @@ Replay::Replay(Device& device, const std::function<void(Stream)>& record) {
 #endif
   if (!recorded) exec_ = nullptr;
   static_cast<void>(gpuGetLastError());
+  if (!recorded) throw Failure{GpuStatus::unavailable, "the work cannot be recorded into a graph"};
 }
 
-Replay::~Replay() {
+Recording::~Recording() {
+  if (stream_ != nullptr) {  // what went wrong in between must not leave the stream recording
+    static_cast<void>(gpuStreamEndCapture(stream_, &graph_));
+    static_cast<void>(gpuGetLastError());
+  }
   if (exec_ != nullptr) static_cast<void>(gpuGraphExecDestroy(exec_));
   if (graph_ != nullptr) static_cast<void>(gpuGraphDestroy(graph_));
 }
 
-void Replay::launch(Stream stream) const { check(gpuGraphLaunch(exec_, stream), "launching a graph"); }
+void Recording::launch(Stream stream) const { check(gpuGraphLaunch(exec_, stream), "launching a graph"); }
+
+Replay::Replay(Device& device, const std::function<void(Stream)>& record) : recording_(device.stream()) {
+  try {
+    record(device.stream());
+  } catch (const Failure&) {  // a library that synchronises, say; its launches are timed one by one instead
+  }
+  try {
+    recording_.end();
+  } catch (const Failure&) {
+  }
+}
 
 GpuTiming time_workload(Device& device, Workload& workload, double budget) {
   const Stream stream = device.stream();

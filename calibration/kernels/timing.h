@@ -25,21 +25,35 @@ class Mark {
   Event event_ = nullptr;
 };
 
+/// What is enqueued on a stream between beginning and end, as a graph of its device; the device is the current one's.
+class Recording {
+ public:
+  explicit Recording(Stream stream);
+  ~Recording();
+  Recording(const Recording&) = delete;
+  Recording& operator=(const Recording&) = delete;
+  /// Throws Failure, unavailable, where the work cannot be recorded.
+  void end();
+  bool works() const { return exec_ != nullptr; }
+  void launch(Stream stream) const;
+
+ private:
+  Stream stream_ = nullptr;
+  Graph graph_ = nullptr;
+  GraphExec exec_ = nullptr;
+};
+
 /// Work recorded once and replayed: the launches follow each other without the host.
 class Replay {
  public:
   /// `record` enqueues on the stream that it is given.
   Replay(Device& device, const std::function<void(Stream)>& record);
-  ~Replay();
-  Replay(const Replay&) = delete;
-  Replay& operator=(const Replay&) = delete;
   /// False where the work cannot be recorded.
-  bool works() const { return exec_ != nullptr; }
-  void launch(Stream stream) const;
+  bool works() const { return recording_.works(); }
+  void launch(Stream stream) const { recording_.launch(stream); }
 
  private:
-  Graph graph_ = nullptr;
-  GraphExec exec_ = nullptr;
+  Recording recording_;
 };
 
 /// Seconds of one launch, many times, for about `budget` seconds: after a warm-up, launches are put into batches of at

@@ -35,6 +35,11 @@ ORRERY_BOTH float normal_at(std::uint64_t seed, std::uint64_t index) {
   return static_cast<float>(sum - 131070) * (1.0f / 37837.2f);
 }
 
+/// Uniform between 0 and 1.
+ORRERY_BOTH float draw_at(std::uint64_t seed, std::uint64_t index) {
+  return static_cast<float>(bits_at(seed, index) >> 40) * (1.0f / 16777216.0f);
+}
+
 ORRERY_BOTH std::uint32_t bits_of(float value) {
   std::uint32_t bits = 0;
   memcpy(&bits, &value, sizeof bits);
@@ -83,5 +88,20 @@ ORRERY_BOTH std::uint8_t to_e4m3(float value) { return static_cast<std::uint8_t>
 ORRERY_BOTH float from_e4m3(std::uint8_t bits) { return from_narrow<4, 3>(bits); }
 ORRERY_BOTH std::uint8_t to_e5m2(float value) { return static_cast<std::uint8_t>(to_narrow<5, 2>(value, 57344.0f)); }
 ORRERY_BOTH float from_e5m2(std::uint8_t bits) { return from_narrow<5, 2>(bits); }
+
+/// AMD's gfx94x: a bias larger by one, and no negative zero, whose bits are its NaN.
+ORRERY_BOTH std::uint8_t to_e4m3_fnuz(float value) {
+  const std::uint8_t bits = to_e4m3(2 * value);
+  return bits == 0x80 ? 0 : bits;
+}
+ORRERY_BOTH float from_e4m3_fnuz(std::uint8_t bits) { return from_e4m3(bits) / 2; }
+ORRERY_BOTH std::uint8_t to_e5m2_fnuz(float value) {
+  const std::uint8_t bits = to_e5m2(2 * value);
+  return bits == 0x80 ? 0 : bits;
+}
+ORRERY_BOTH float from_e5m2_fnuz(std::uint8_t bits) { return from_e5m2(bits) / 2; }
+/// Two numbers of 4 bits in a byte, the first in the lower half (Open Compute Project, microscaling formats 1.0).
+ORRERY_BOTH std::uint8_t to_e2m1(float value) { return static_cast<std::uint8_t>(to_narrow<2, 1>(value, 6.0f)); }
+ORRERY_BOTH float from_e2m1(std::uint32_t bits) { return from_narrow<2, 1>(bits & 15u); }
 
 }  // namespace orrery::calibration::gpu

@@ -25,6 +25,9 @@ std::unique_ptr<Workload> make_gemm(Device& device, const Case& what);
 std::unique_ptr<Workload> make_grouped_gemm(Device& device, const Case& what);
 std::unique_ptr<Workload> make_attention(Device& device, const Case& what);
 std::unique_ptr<Workload> make_streaming(Device& device, const Case& what);
+std::unique_ptr<Workload> make_paged_attention(Device& device, const Case& what);
+std::unique_ptr<Workload> make_experts(Device& device, const Case& what);
+std::unique_ptr<Workload> make_sampling(Device& device, const Case& what);
 
 /// Poisons, launches set 0 and throws Failure where an output was not written.
 void run_once(Device& device, Workload& workload, const Buffers& buffers);
@@ -45,6 +48,7 @@ struct Inventory {
 };
 void list_gemm_library(Inventory& inventory);
 void list_attention_library(Inventory& inventory);
+void list_torch(Inventory& inventory);
 void list_collective_library(Inventory& inventory);
 
 }  // namespace orrery::calibration::gpu

@@ -4,10 +4,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "calibration/measure/fit.h"
+#include "calibration/measure/fit_host.h"
 #include "calibration/measure/fit_node.h"
+#include "calibration/measure/fit_served.h"
 #include "sim/error.h"
 
 namespace orrery::calibration {
@@ -16,6 +19,8 @@ namespace {
 using sim::UserError;
 
 constexpr const char* kMeasured = "'measured here'";
+constexpr std::array kMeasuredTypes{DataType::bf16,          DataType::fp16,        DataType::fp32,  DataType::fp8,
+                                    DataType::fp8_blockwise, DataType::fp8_rowwise, DataType::mxfp8, DataType::nvfp4};
 
 std::string one_line(std::string text) {
   for (char& c : text)
@@ -70,7 +75,7 @@ std::string data_sheet(const DeviceFacts& f, const DeviceProfile::Model& m, cons
   out += fmt::format("name: {}\nprovenance: {}\n", yaml_string(f.name), provenance);
   out += fmt::format("processors: {}\npeak: {{", m.sheet.processors);
   const char* comma = "";
-  for (DataType t : {DataType::bf16, DataType::fp16, DataType::fp32, DataType::fp8}) {
+  for (const DataType t : kMeasuredTypes) {
     if (peak_of(f, t) <= 0) continue;
     out += fmt::format("{}{}: {:.1f} TFLOP/s", comma, name_of(t), m.sheet.peak[static_cast<std::size_t>(t)] / 1e12);
     comma = ", ";
@@ -101,6 +106,9 @@ MemoryRate memory_rate(const DeviceFacts& f, const Samples& samples, const BaseP
       if (s.bytes > kLarge) most = std::max(most, shares.efficiency[static_cast<std::size_t>(s.kernel)]);
     fastest *= std::min(most, 1.1);
   }
+  // What comes out of a cache is no rate of memory.
+  const double served = fastest_served(samples, kLarge);
+  if (fastest == 0 || served < kFarMore * fastest) fastest = std::max(fastest, served);
   const bool exceeded = fastest > stated, doubted = base == nullptr && fastest > 0 && stated > kFarMore * fastest;
   if (exceeded || doubted)
     return {
@@ -174,11 +182,27 @@ std::vector<GemmSample> unlimited(const std::vector<GemmSample>& all) {
   return 2 * out.size() >= all.size() ? out : all;
 }
 
+/// A loop over experts times each of its products, which have fewer rows than those of whole layers.
+void add_loops(const std::vector<GroupedSample>& groups, std::vector<GemmSample>& out) {
+  for (const GroupedSample& s : groups) {
+    if (s.shape.kernel != GroupedKernel::loop || s.shape.form != Gemm::Form::forward || s.shape.tokens.empty())
+      continue;
+    GemmSample one;
+    one.shape.dtype = s.shape.dtype;
+    one.shape.m = s.shape.tokens.front();
+    one.shape.n = s.shape.out;
+    one.shape.k = s.shape.in;
+    one.seconds = s.seconds / static_cast<double>(s.shape.tokens.size());
+    out.push_back(one);
+  }
+}
+
 std::string gemm(const Samples& samples, const DeviceProfile::Model& device, const BaseProfile* base) {
-  const std::vector<GemmSample> products = unlimited(samples.gemm);
+  std::vector<GemmSample> products = unlimited(samples.gemm);
+  add_loops(samples.grouped, products);
   std::string out;
   bool has_bf16 = false;
-  for (DataType t : {DataType::bf16, DataType::fp16, DataType::fp32, DataType::fp8}) {
+  for (const DataType t : kMeasuredTypes) {
     std::string fitted = fit_gemm_section(products, t, device, kMeasured).yaml;
     if (!fitted.empty() && base != nullptr)
       fitted += without({"accumulate_exposed", "forms", "cast_launch", "cast_rate", "surface", "detail"}, fitted, 4);
@@ -220,14 +244,19 @@ std::string attention(const Samples& samples, const DeviceProfile::Model& device
                  to_yaml(assumed, 2));
 }
 
-std::string streaming(const Samples& samples, const DeviceProfile::Model& device, const BaseProfile* base) {
-  if (samples.streaming.empty() && base != nullptr) return "";
+/// Shares of memory bandwidth, measured or of the base, or assumed.
+StreamingModel streaming_model(const Samples& samples, const DeviceProfile::Model& device, const BaseProfile* base) {
   StreamingModel start;
   start.efficiency.fill(0.7);
   if (base != nullptr) start = base->device.model().streaming;
+  return samples.streaming.empty() ? start : fit_streaming(start, samples.streaming, device.sheet.memory_bandwidth);
+}
+
+std::string streaming(const Samples& samples, const DeviceProfile::Model& device, const BaseProfile* base) {
+  if (samples.streaming.empty() && base != nullptr) return "";
   const std::string others = base != nullptr ? "as " + base->name : "assumed";
-  if (samples.streaming.empty()) return section("streaming", yaml_string(others), to_yaml(start, 2));
-  StreamingModel model = fit_streaming(start, samples.streaming, device.sheet.memory_bandwidth);
+  StreamingModel model = streaming_model(samples, device, base);
+  if (samples.streaming.empty()) return section("streaming", yaml_string(others), to_yaml(model, 2));
   std::string missing, cached;
   for (std::size_t i = 0; i < kStreamingKernels; ++i) {
     const auto kernel = static_cast<Streaming>(i);
@@ -286,20 +315,6 @@ std::string collectives(const Samples& samples, const FittedNode& node, const Ba
   return base != nullptr ? without_in_switch(out) : out;
 }
 
-/// Host costs and interference are facts of the device and its driver; generations of software hold what a step uses.
-std::string facts_text(const Samples& samples) {
-  if (samples.facts.empty()) return "";
-  std::string out =
-      "\n# Measured besides, for the reader; the simulator takes host costs and interference from the\n"
-      "# software generation:\n";
-  for (const FactSample& s : samples.facts) {
-    const std::string size = s.bytes > 0 ? fmt::format(", {:.0f} bytes", s.bytes) : "";
-    out += s.kind == "interference" ? fmt::format("#   {}{}: {:.3f} times as long\n", s.name, size, s.value)
-                                    : fmt::format("#   {} {}{}: {:.3f} us\n", s.kind, s.name, size, s.value * 1e6);
-  }
-  return out;
-}
-
 }  // namespace
 
 std::string fit_profile(const DeviceFacts& given, const Samples& samples, const BaseProfile* base) {
@@ -317,9 +332,11 @@ std::string fit_profile(const DeviceFacts& given, const Samples& samples, const 
           : std::nullopt;
   const FittedNode node = fit_node(facts, samples, base);
   return data_sheet(facts, device, base) + memory.line +
-         (watts ? power(facts, *watts, base) : sustained(samples, base)) + node.yaml +
+         (watts ? power(facts, *watts, base) : sustained(samples, base)) + with_host_link(node.yaml, samples) +
          streaming(samples, device, base) + gemm(samples, device, base) + attention(samples, device, base) +
-         collectives(samples, node, base) + facts_text(samples);
+         collectives(samples, node, base) +
+         served_section(facts, samples, device, streaming_model(samples, device, base), base) + host_sections(samples) +
+         facts_text(samples);
 }
 
 }  // namespace orrery::calibration

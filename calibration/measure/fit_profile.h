@@ -5,10 +5,13 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "calibration/device/profile_model.h"
+#include "calibration/device/serving_kernels.h"
 #include "calibration/kernels/abi.h"
 #include "calibration/measure/fit.h"
 #include "calibration/measure/samples.h"
@@ -18,6 +21,7 @@ namespace orrery::calibration {
 /// What a driver or a data sheet says of a device. Rates per second; 0 or absent: unknown.
 struct DeviceFacts {
   std::string name, description;  // description: one line, with driver, libraries, clocks, date
+  std::string architecture;       // "sm_90", "gfx942"
   std::int64_t processors = 0;    // SMs or CUs
   double memory_bytes = 0, memory_bandwidth = 0;
   double boost_hz = 0;
@@ -38,6 +42,8 @@ struct BaseProfile {
     double efficiency = 1;  // share of it that large transfers reach
     bool switched = true, mesh = false;
   } node;
+  /// Kernels of engines that ship for it: engine, family, variant.
+  std::set<std::tuple<Engine, std::size_t, std::size_t>> served;
 };
 
 /// The text of a profile fitted to `samples`, with provenance "measured here". With a `base` it inherits that, and says

@@ -212,6 +212,16 @@ FitError serving_error(const ServingKernel& kernel, const ServingFacts& facts, s
   return summarise(std::move(relative));
 }
 
+FittedServingKernel fit_and_judge(const ServingFamily& family, const ServingFacts& facts,
+                                  std::span<const ServingSample> samples) {
+  std::vector<ServingSample> seen, unseen;
+  for (const ServingSample& s : samples) (held_out(s) ? unseen : seen).push_back(s);
+  FittedServingKernel out{fit_serving_kernel(family, facts, samples), {}};
+  out.error.all = serving_error(out.kernel, facts, samples);
+  if (!seen.empty()) out.error.held_out = serving_error(fit_serving_kernel(family, facts, seen), facts, unseen);
+  return out;
+}
+
 FittedServing fit_serving(const ServingFacts& facts, std::span<const ServingSample> samples) {
   std::map<std::tuple<Engine, std::size_t, std::size_t>, std::vector<ServingSample>> kinds;
   for (const ServingSample& s : samples) kinds[{s.engine, s.asked.family, s.asked.variant}].push_back(s);
@@ -223,12 +233,7 @@ FittedServing fit_serving(const ServingFacts& facts, std::span<const ServingSamp
   for (const auto& [kind, all] : kinds) {
     const auto& [engine, f, variant] = kind;
     const ServingFamily& family = *serving_families()[f];
-    std::vector<ServingSample> seen, unseen;
-    for (const ServingSample& s : all) (held_out(s) ? unseen : seen).push_back(s);
-    ServingError error;
-    if (!seen.empty()) error.held_out = serving_error(fit_serving_kernel(family, facts, seen), facts, unseen);
-    const ServingKernel kernel = fit_serving_kernel(family, facts, all);
-    error.all = serving_error(kernel, facts, all);
+    const auto [kernel, error] = fit_and_judge(family, facts, all);
     if (name_of(engine) != engine_before) {
       engine_before = name_of(engine);
       family_before.clear();

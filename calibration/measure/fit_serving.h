@@ -20,6 +20,15 @@ ServingKernel fit_serving_kernel(const ServingFamily& family, const ServingFacts
                                  std::span<const ServingSample> samples);
 FitError serving_error(const ServingKernel& kernel, const ServingFacts& facts, std::span<const ServingSample> samples);
 
+/// A kernel with how well it holds.
+struct FittedServingKernel {
+  ServingKernel kernel;
+  ServingError error;
+};
+/// Of one family and variant: judged on shapes that are held out, where there are some, then fitted to all.
+FittedServingKernel fit_and_judge(const ServingFamily& family, const ServingFacts& facts,
+                                  std::span<const ServingSample> samples);
+
 /// `engines` of a document, with its key, from samples of one device; `summary`: a line a kernel.
 struct FittedServing {
   std::string yaml, summary;

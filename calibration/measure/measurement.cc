@@ -20,13 +20,13 @@ std::string known(double value) { return value > 0 ? fmt::format("{:.6g}", value
 
 std::string_view name_of(CaseClass c) {
   static constexpr std::array<std::string_view, kCaseClasses> kNames{
-      "gemm",      "batched_gemm", "attention",  "streaming",    "host",
-      "sustained", "interference", "collective", "grouped_gemm", "power"};
+      "gemm",       "batched_gemm", "attention", "streaming",       "host",    "sustained", "interference",
+      "collective", "grouped_gemm", "power",     "paged_attention", "experts", "sampling"};
   return kNames.at(static_cast<std::size_t>(c));
 }
 std::string_view name_of(CaseType t) {
-  static constexpr std::array<std::string_view, kCaseTypes> kNames{"",        "bfloat16", "float16",
-                                                                   "float32", "fp8_e4m3", "fp8_e5m2"};
+  static constexpr std::array<std::string_view, kCaseTypes> kNames{
+      "", "bfloat16", "float16", "float32", "fp8_e4m3", "fp8_e5m2", "fp8_block", "fp8_row", "mxfp8", "nvfp4"};
   return kNames.at(static_cast<std::size_t>(t));
 }
 std::string_view name_of(CaseForm f) {

@@ -25,9 +25,10 @@ constexpr double kMemoryShare = 0.6;
 using sim::real;
 int width_of(CaseType t) {
   if (t == CaseType::float32) return 4;
-  return t == CaseType::fp8_e4m3 || t == CaseType::fp8_e5m2 ? 1 : 2;
+  return t >= CaseType::fp8_e4m3 ? 1 : 2;
 }
-bool is_fp8(CaseType t) { return t == CaseType::fp8_e4m3 || t == CaseType::fp8_e5m2; }
+/// Before Blackwell, fp8 products want both operands contiguous in k, and libraries have blocks of scales so alone.
+bool wants_forward(CaseType t) { return t >= CaseType::fp8_e4m3; }
 
 /// Collects cases once each, if the device can run them.
 class Plan {
@@ -37,8 +38,7 @@ class Plan {
   void add(const Case& what, double budget = 0) {
     const bool matrix = what.k > 0 || what.attention.heads > 0;
     if (matrix && device_.peak[static_cast<int>(what.dtype)] <= 0) return;
-    // Before Blackwell, fp8 products want both operands contiguous in k.
-    if (is_fp8(what.dtype) && what.form != CaseForm::none && what.form != CaseForm::tn) return;
+    if (wants_forward(what.dtype) && what.form != CaseForm::none && what.form != CaseForm::tn) return;
     if (memory_bytes(what) > kMemoryShare * device_.memory.bytes) return;
     if (kernel_seconds(what, device_) > kLongestMeasured) return;
     if (!seen_.insert(key_of(what)).second) return;
@@ -70,7 +70,9 @@ class Plan {
   }
   void grouped_gemm(CaseType type, CaseForm form, std::int64_t m, std::int64_t n, std::int64_t k,
                     std::int64_t experts) {
-    for (const char* name : {"loop", "streams"}) {
+    for (const char* name : {"loop", "streams", "grouped"}) {
+      const bool one_launch = std::string_view(name) == "grouped";
+      if (one_launch ? type != CaseType::bfloat16 && type != CaseType::fp8_row : type >= CaseType::fp8_block) continue;
       Case c;
       c.kind = CaseClass::grouped_gemm;
       set_name(c, name);
@@ -168,6 +170,48 @@ class Plan {
     c.k = k;
     add(c, 4 * budget_);
   }
+  /// The last `fresh` of `seq` positions of each sequence attend to all of these.
+  void paged_attention(const char* name, CaseType type, std::int64_t sequences, std::int64_t fresh, std::int64_t seq,
+                       std::int64_t heads, std::int64_t kv_heads, std::int64_t head_dim, std::int64_t window = 0) {
+    Case c;
+    c.kind = CaseClass::paged_attention;
+    set_name(c, name);
+    c.dtype = type;
+    c.m = fresh;
+    c.batch = sequences;
+    c.attention = {seq, heads, kv_heads, head_dim, window};
+    add(c);
+  }
+  void experts(CaseType type, std::int64_t tokens, std::int64_t hidden, std::int64_t width, std::int64_t experts,
+               std::int64_t chosen) {
+    Case c;
+    c.kind = CaseClass::experts;
+    set_name(c, "plain");
+    c.dtype = type;
+    c.m = tokens;
+    c.n = width;
+    c.k = hidden;
+    c.batch = experts;
+    c.elements = chosen;
+    add(c);
+  }
+  void sampling(std::int64_t rows, std::int64_t logits) {
+    Case c;
+    c.kind = CaseClass::sampling;
+    set_name(c, "softmax_draw");
+    c.dtype = CaseType::bfloat16;
+    c.m = rows;
+    c.n = logits;
+    add(c);
+  }
+  /// What interference runs beside, alone.
+  void traffic() {
+    Case c;
+    c.kind = CaseClass::interference;
+    set_name(c, "traffic_alone");
+    c.bytes = kTrafficBytes;
+    add(c, 4 * budget_);
+  }
   void collective(std::string_view name, std::int64_t gpus, std::int64_t bytes) {
     Case c;
     c.kind = CaseClass::collective;
@@ -191,6 +235,7 @@ class Plan {
     if (c.kind == CaseClass::attention)
       reference += 2 * real(c.attention.seq * c.attention.head_dim) * 2e-8 +
                    (c.name[0] == 'b' ? 0.6 : 32 * real(c.attention.seq * c.attention.head_dim) * 2e-9);
+    if (c.kind == CaseClass::paged_attention) reference += 16 * real(c.attention.seq * c.attention.head_dim) * 4e-9;
     if (c.kind == CaseClass::power) return set_up + p.budget + 0.3;
     if (c.kind == CaseClass::sustained) return set_up + p.budget + 2.2;
     if (c.kind == CaseClass::collective) return set_up + repeats + 0.5 * real(c.gpus);
@@ -255,8 +300,64 @@ void power_by_share(Plan& plan, CaseType main, double seconds) {
   plan.power("attention", main, 100, seconds);
 }
 
+/// Whether the module found PyTorch's library, whose kernels of attention then stand in the place of its own.
+bool has_pytorch(const GpuFacts& device) {
+  return std::string_view(device.libraries).find("PyTorch") != std::string_view::npos;
+}
+
+CaseType main_type(const GpuFacts& device) {
+  return device.peak[static_cast<int>(CaseType::bfloat16)] > 0 ? CaseType::bfloat16 : CaseType::float16;
+}
+
+/// What inference engines run: lists of few sizes, or of more.
+struct ServedSizes {
+  SizeList sequences, tokens, fresh, cached, rows, few_tokens;
+  int all_reduce_step = 1;  // in powers of two
+};
+void served(Plan& plan, const GpuFacts& device, const ServedSizes& sizes) {
+  struct Heads {
+    std::int64_t all, kv, dim;
+  };
+  const CaseType main = main_type(device);
+  const char* const decode = has_pytorch(device) ? "decode" : "decode_plain";
+  for (const Heads& h : {Heads{32, 8, 128}, Heads{8, 1, 128}, Heads{16, 16, 128}, Heads{64, 8, 64}}) {
+    for (const std::int64_t sequences : sizes.sequences)
+      for (const std::int64_t tokens : sizes.tokens)
+        plan.paged_attention(decode, main, sequences, 1, tokens, h.all, h.kv, h.dim);
+    for (const std::int64_t fresh : sizes.fresh)
+      for (const std::int64_t cached : sizes.cached)
+        plan.paged_attention("prefill", main, 1, fresh, fresh + cached, h.all, h.kv, h.dim);
+  }
+  struct Layer {
+    std::int64_t out, in;
+  };
+  // Of Llama 8B and 70B, whole and shared by four and eight GPUs.
+  const Layer layers[]{{6144, 4096}, {4096, 4096}, {28672, 4096}, {4096, 14336},
+                       {1280, 8192}, {8192, 1024}, {14336, 8192}, {8192, 7168}};
+  for (const CaseType type : {main, CaseType::fp8_e4m3, CaseType::fp8_block, CaseType::nvfp4})
+    for (const Layer& layer : layers)
+      for (const std::int64_t rows : sizes.rows) plan.gemm(type, CaseForm::tn, rows, layer.out, layer.in);
+  for (const std::int64_t tokens : sizes.few_tokens) {
+    plan.experts(main, tokens, 2048, 768, 128, 8);  // Qwen3-30B-A3B
+    plan.experts(main, tokens, 4096, 3584, 8, 2);   // Mixtral 8x7B on four GPUs
+    plan.experts(main, tokens, 7168, 256, 256, 8);  // DeepSeek-V3 on eight
+    plan.experts(main, tokens, 2880, 2880, 32, 4);  // gpt-oss-20b
+    plan.sampling(tokens, 32000);
+    plan.sampling(tokens, 151936);
+  }
+  for (std::int64_t gpus = 2; gpus <= device.gpus && gpus <= 8; gpus *= 2)
+    for (int power = 13; power <= 23; power += sizes.all_reduce_step)
+      plan.collective("all_reduce_graph", gpus, std::int64_t{1} << power);
+}
+
+/// What Blackwell trains in.
+void scaled_types(Plan& plan, const SizeList& sizes) {
+  for (const CaseType type : {CaseType::mxfp8, CaseType::nvfp4, CaseType::fp8_block, CaseType::fp8_row})
+    plan.grid(type, CaseForm::tn, sizes, sizes, sizes);
+}
+
 void coarse(Plan& plan, const GpuFacts& device, bool quick) {
-  const CaseType main = device.peak[static_cast<int>(CaseType::bfloat16)] > 0 ? CaseType::bfloat16 : CaseType::float16;
+  const CaseType main = main_type(device);
   const SizeList wide{512, 2048, 8192}, few{1024, 4096, 16384};
   plan.grid(main, CaseForm::tn, {512, 2048, 8192}, wide, wide);
   for (const std::int64_t seq : {2048, 8192})
@@ -271,9 +372,13 @@ void coarse(Plan& plan, const GpuFacts& device, bool quick) {
   plan.grid(main, CaseForm::nt, {2048, 8192}, {2048, 8192}, few, true);
   plan.sustained(main, quick ? 6 : 10);
   power_at_most(plan, main, quick ? 1.5 : 3);
-  for (const char* name : {"gemm_beside_copy", "gemm_beside_reduction"})
+  for (const char* name : {"gemm_beside_copy", "gemm_beside_copy_50", "gemm_beside_copy_20", "gemm_beside_reduction"})
     plan.interference(name, main, 4096, 4096, 4096);
-  for (const std::int64_t tokens : {128, 512, 2048}) plan.grouped_gemm(main, CaseForm::tn, tokens, 4096, 2048, 16);
+  plan.traffic();
+  scaled_types(plan, {1024, 4096, 8192});
+  served(plan, device, {{1, 16, 128}, {256, 2048, 16384}, {256, 2048}, {0, 4096}, {1, 16, 64, 192}, {1, 32, 512}, 2});
+  for (const CaseType type : {main, CaseType::fp8_row})
+    for (const std::int64_t tokens : {128, 512, 2048}) plan.grouped_gemm(type, CaseForm::tn, tokens, 4096, 2048, 16);
   const std::array all{"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send_receive"};
   for (std::int64_t gpus = 2; gpus <= device.gpus && gpus <= 8; gpus *= 2)
     for (const char* name : all)
@@ -299,7 +404,7 @@ void of_models(Plan& plan, const std::vector<ModelKernels>& models, CaseType mai
 }
 
 void fine(Plan& plan, const GpuFacts& device) {
-  const CaseType main = device.peak[static_cast<int>(CaseType::bfloat16)] > 0 ? CaseType::bfloat16 : CaseType::float16;
+  const CaseType main = main_type(device);
   const SizeList all{256, 512, 1024, 2048, 4096, 8192, 16384}, odd{384, 768, 1536, 3072, 6144, 12288};
   plan.grid(CaseType::fp8_e4m3, CaseForm::tn, {1024, 2048, 4096, 8192}, {1024, 2048, 4096, 8192},
             {1024, 2048, 4096, 8192});
@@ -333,7 +438,16 @@ void fine(Plan& plan, const GpuFacts& device) {
   plan.grid(main, CaseForm::nt, {2048, 8192}, {2048, 8192}, {1024, 4096});
   for (const char* name : {"copy_h2d", "copy_d2h", "copy_d2d"})
     for (int power = 12; power <= 30; power += 3) plan.host(name, std::int64_t{1} << power);
-  for (const char* name : {"gemm_beside_copy", "gemm_beside_reduction"}) {
+  scaled_types(plan, {512, 2048, 3072, 6144, 12288});
+  served(plan, device,
+         {{1, 4, 8, 32, 64, 256},
+          {64, 512, 1024, 4096, 8192, 32768},
+          {64, 512, 1024, 4096, 8192},
+          {0, 1024, 8192, 32768},
+          {2, 4, 8, 32, 96, 128, 160, 224},
+          {2, 4, 8, 16, 64, 128, 256, 1024, 2048},
+          1});
+  for (const char* name : {"gemm_beside_copy", "gemm_beside_copy_50", "gemm_beside_copy_20", "gemm_beside_reduction"}) {
     plan.interference(name, main, 2048, 12288, 12288);
     plan.interference(name, main, 2048, 3072, 12288);
   }
@@ -360,6 +474,14 @@ double memory_bytes(const Case& c) {
                                              (c.name[0] == 'a' || width == 4 ? 4 : 2) * real(c.m) * real(c.n));
     case CaseClass::attention:
       break;
+    case CaseClass::paged_attention:
+      return width * real(c.batch * c.attention.head_dim) *
+             (2 * real(c.attention.seq * c.attention.kv_heads) + 2 * real(c.m * c.attention.heads));
+    case CaseClass::experts:
+      return width *
+             (3 * real(c.batch) * real(c.n) * real(c.k) + real(c.m * c.elements) * (2 * real(c.k) + 3 * real(c.n)));
+    case CaseClass::sampling:
+      return width * real(c.m) * real(c.n);
     case CaseClass::streaming:
       return real(c.bytes) * 1.2;
     default:
@@ -374,7 +496,11 @@ double memory_bytes(const Case& c) {
 
 double kernel_seconds(const Case& c, const GpuFacts& device) {
   double flops = 0;
-  if (c.attention.heads > 0) {
+  if (c.kind == CaseClass::paged_attention) {
+    flops = 4 * real(c.batch) * real(c.m) * real(c.attention.seq) * real(c.attention.heads * c.attention.head_dim);
+  } else if (c.kind == CaseClass::experts) {
+    flops = 6 * real(c.m * c.elements) * real(c.n) * real(c.k);
+  } else if (c.attention.heads > 0) {
     // Two products forward and five backward over half of the square, or over the window.
     const double seen = c.attention.window > 0 ? std::min(real(c.attention.window), real(c.attention.seq) / 2)
                                                : real(c.attention.seq) / 2;
@@ -386,6 +512,8 @@ double kernel_seconds(const Case& c, const GpuFacts& device) {
   const double peak = device.peak[static_cast<int>(c.dtype)];
   const double compute = peak > 0 ? flops / (0.6 * peak) : 0;
   double bytes = memory_bytes(c), rate = 0.8 * device.memory.bandwidth;
+  if (c.kind == CaseClass::experts)  // of those that have a token
+    bytes *= std::min(1.0, real(c.m * c.elements) / real(c.batch));
   if (c.kind == CaseClass::host) {
     bytes = real(c.bytes);
     rate = 1e10;
@@ -421,7 +549,7 @@ std::vector<PlannedCase> by_chance(std::vector<PlannedCase> plan, std::size_t fi
 }  // namespace
 
 std::vector<PlannedCase> measurement_plan(const GpuFacts& device, const std::vector<ModelKernels>& models, bool quick) {
-  const CaseType main = device.peak[static_cast<int>(CaseType::bfloat16)] > 0 ? CaseType::bfloat16 : CaseType::float16;
+  const CaseType main = main_type(device);
   Plan plan(device, quick ? 0.03 : 0.1);
   coarse(plan, device, quick);
   if (quick) return plan.take();
@@ -444,7 +572,7 @@ std::vector<PlannedCase> verification_plan(const GpuFacts& device) {
       plan.gemm(type, form, 272, 1040, 336);  // multiples of 16 that no tile divides
       plan.gemm(type, form, 512, 256, 384, false, 6);
       plan.grouped_gemm(type, form, 96, 256, 384, 5);
-      if (type != CaseType::float32) plan.gemm(type, form, 512, 768, 1024, true);
+      if (type != CaseType::float32 && type < CaseType::fp8_block) plan.gemm(type, form, 512, 768, 1024, true);
     }
   }
   for (const CaseType type : {CaseType::bfloat16, CaseType::float16})
@@ -458,12 +586,21 @@ std::vector<PlannedCase> verification_plan(const GpuFacts& device) {
     plan.streaming(name, 64, 12288);
     plan.streaming(name, 320, 640);
   }
+  for (const char* name : {"decode_plain", "decode"})
+    for (const std::int64_t seq : {33, 1000})
+      for (const std::int64_t window : {0, 48})
+        plan.paged_attention(name, CaseType::bfloat16, 3, 1, seq, 8, 2, 128, window);
+  for (const std::int64_t fresh : {64, 200})
+    plan.paged_attention("prefill", CaseType::bfloat16, 2, fresh, 256, 8, 2, 128);
+  plan.experts(CaseType::bfloat16, 24, 512, 256, 16, 4);
+  plan.sampling(5, 32000);
   for (const char* name : {"launch_eager", "launch_graph", "kernel_gap"}) plan.host(name);
   for (const char* name : {"copy_h2d", "copy_d2h", "copy_d2d"}) plan.host(name, 1 << 20);
-  for (const char* name : {"gemm_beside_copy", "gemm_beside_reduction"})
+  for (const char* name : {"gemm_beside_copy", "gemm_beside_copy_20", "gemm_beside_reduction"})
     plan.interference(name, CaseType::bfloat16, 2048, 2048, 2048);
   for (std::int64_t gpus = 2; gpus <= device.gpus; gpus *= 2)
-    for (const char* name : {"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "send_receive"})
+    for (const char* name :
+         {"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "send_receive", "all_reduce_graph"})
       plan.collective(name, gpus, 1 << 20);
   return plan.take();
 }

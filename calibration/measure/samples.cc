@@ -10,6 +10,7 @@
 #include <string_view>
 #include <tuple>
 
+#include "calibration/measure/served_rows.h"
 #include "calibration/measure/table.h"
 #include "sim/error.h"
 #include "sim/text_file.h"
@@ -34,6 +35,7 @@ DataType data_type(const TableLine& line) {
   if (t == "float32" || t == "fp32") return DataType::fp32;
   if (t == "fp8" || t == "fp8_e4m3" || t == "fp8_e5m2") return DataType::fp8;
   if (t == "fp8_block") return DataType::fp8_blockwise;
+  if (t == "fp8_row") return DataType::fp8_rowwise;
   std::size_t found = 0;
   if (named(
           t, kDataTypes, [](std::size_t i) { return name_of(static_cast<DataType>(i)); }, found))
@@ -293,9 +295,11 @@ GroupedSample measured_grouped(const TableLine& line) {
   if (experts > 65536) line.fail("batch", "got " + std::to_string(experts) + ", expected at most 65536");
   g.tokens.assign(static_cast<std::size_t>(experts), weight ? k : m);
   const std::string_view name = line.text("name");
-  if (name != "loop" && name != "streams")
-    line.fail("name", "got '" + std::string(name) + "', expected loop or streams");
-  g.kernel = name == "loop" ? GroupedKernel::loop : GroupedKernel::streams;
+  std::size_t found = 0;
+  if (!named(
+          name, kGroupedKernels, [](std::size_t i) { return name_of(static_cast<GroupedKernel>(i)); }, found))
+    line.fail("name", "got '" + std::string(name) + "', expected grouped, loop or streams");
+  g.kernel = static_cast<GroupedKernel>(found);
   return {g, line.number("seconds")};
 }
 
@@ -371,9 +375,14 @@ void read_measured(const TableLine& line, Samples& out) {
   const std::string_view kind = line.text("class");
   const std::string_view limits = line.has("limited") ? line.text("limited") : std::string_view{};
   if (!limits.empty()) ++out.limited[std::string(limits)];
-  if (kind == "gemm" || kind == "batched_gemm")
-    out.gemm.push_back(measured_gemm(line));
-  else if (kind == "grouped_gemm")
+  const bool product = kind == "gemm" || kind == "batched_gemm";
+  bool trained = true;
+  if (product) {
+    const GemmSample sample = measured_gemm(line);
+    if (kind == "gemm") add_served_product(sample, out);
+    trained = kind != "gemm" || sample.shape.form != Gemm::Form::forward || sample.shape.m >= kFewestTrainedRows;
+    if (trained) out.gemm.push_back(sample);
+  } else if (kind == "grouped_gemm")
     out.grouped.push_back(measured_grouped(line));
   else if (kind == "attention")
     out.attention.push_back(measured_attention(line));
@@ -386,14 +395,17 @@ void read_measured(const TableLine& line, Samples& out) {
   else if (kind == "host" || kind == "interference")
     out.facts.push_back({std::string(kind), std::string(line.text("name")),
                          static_cast<double>(line.optional_count("bytes")), line.number("seconds")});
+  else if (kind == "paged_attention" || kind == "experts" || kind == "sampling" ||
+           (kind == "collective" && line.text("name") == "all_reduce_graph"))
+    read_served(line, out);
   else if (kind == "collective")
     out.collective.push_back(collective_sample(line, "name", line.number("seconds")));
   else
     line.fail("class", "got '" + std::string(kind) +
                            "', expected gemm, batched_gemm, grouped_gemm, attention, streaming, host, sustained, "
-                           "power, interference or collective");
+                           "power, interference, collective, paged_attention, experts or sampling");
   if (limits.empty()) return;
-  if (kind == "gemm" || kind == "batched_gemm") out.gemm.back().limited = true;
+  if (product && trained) out.gemm.back().limited = true;
   if (kind == "attention") out.attention.back().limited = true;
 }
 

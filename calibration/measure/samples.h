@@ -15,6 +15,7 @@
 #include "calibration/device/dispatcher.h"
 #include "calibration/device/expert_layer.h"
 #include "calibration/device/profile.h"
+#include "calibration/device/serving_model.h"
 
 namespace orrery::calibration {
 
@@ -75,6 +76,17 @@ struct FactSample {
   double bytes = 0;        // 0: has no size
   double value = 0;        // seconds; a ratio for interference
 };
+/// Whose kernel was timed: a library's that frameworks and engines call, or one of the module's own, which does the
+/// same work and stands in where a device has no kernels of engines.
+enum class KernelOf : std::uint8_t { library, plain };
+/// What inference engines run.
+struct ServedSample {
+  Asked asked;
+  double seconds = 0;
+  std::uint64_t shape = 0;  // as in ServingSample
+  KernelOf kernel = KernelOf::library;
+  double cast_bytes = 0;  // of the cast that engines time with it and that is not in `seconds`
+};
 struct SteadySample {  // rate in a long run over the rate of a short one
   DataType dtype = DataType::bf16;
   bool attention = false;
@@ -105,16 +117,18 @@ struct Samples {
   std::vector<SteadySample> steady;
   std::vector<PowerSample> power;
   std::vector<FactSample> facts;
+  std::vector<ServedSample> served;
   std::map<std::string, std::size_t> limited;  // rows of which a driver said what held the clock back, by that
 };
 
 /// The header of the table that `orrery calibrate` writes. class: gemm | batched_gemm | grouped_gemm | attention |
-/// streaming | host | sustained | power | interference | collective; name: empty or `accumulate` for gemm, forward |
-/// backward for attention, <kernel>_<percent of the time> or idle for power, else the kernel, cost or operation; form:
-/// tn (forward), nn (data gradient), nt (weight gradient); seconds: the median over repeats, for sustained and
-/// interference the ratio; spread_pct: half the interquartile range over the median; error: relative, against float64.
-/// Fields that a class lacks are empty. limited: what held the clock back while a row was measured (power, heat,
-/// setting or board, joined by +); tables of before lack the column.
+/// streaming | host | sustained | power | interference | collective | paged_attention | experts | sampling (their
+/// sizes: calibration/kernels/abi.h); name: empty or `accumulate` for gemm, forward | backward for attention,
+/// <kernel>_<percent of the time> or idle for power, else the kernel, cost or operation; form: tn (forward), nn (data
+/// gradient), nt (weight gradient); seconds: the median over repeats, for sustained and interference the ratio;
+/// spread_pct: half the interquartile range over the median; error: relative, against float64. Fields that a class
+/// lacks are empty. limited: what held the clock back while a row was measured (power, heat, setting or board, joined
+/// by +); tables of before lack the column.
 inline constexpr const char* kMeasuredColumns =
     "class,name,dtype,form,m,n,k,batch,seq,heads,kv_heads,head_dim,window,elements,bytes,gpus,seconds,spread_pct,"
     "repeats,error,sm_mhz,power_w,limited";

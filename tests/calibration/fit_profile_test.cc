@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "calibration/device/measured_host.h"
 #include "calibration/measure/fit.h"
 #include "sim/error.h"
 #include "tests/calibration/support.h"
@@ -20,7 +21,7 @@ using orrery::sim::UserError;
 
 constexpr double kDataGradient = 1.04, kWeightGradient = 1.10;  // times of the other forms over the forward form's
 
-DeviceFacts facts_of(const DeviceProfile& p) {
+DeviceFacts known_facts(const DeviceProfile& p) {
   DeviceFacts f;
   f.name = "Round Trip's GPU";
   f.description = "driver 1; made of\nknown times";
@@ -112,14 +113,17 @@ FitError errors(const std::vector<std::pair<Duration, Duration>>& fitted_and_tru
 
 TEST_CASE("samples of a known device give that device back") {
   const DeviceProfile truth = profile("a100-sxm-80gb").isolated();
-  const std::string yaml = fit_profile(facts_of(truth), measured(truth), nullptr);
+  const std::string yaml = fit_profile(known_facts(truth), measured(truth), nullptr);
   const DeviceProfile fitted = load(yaml);
   CHECK(fitted.name() == "Round Trip's GPU");
   CHECK(fitted.provenance() == "measured here: driver 1; made of known times");
   CHECK(fitted.processors() == truth.processors());
   CHECK(fitted.peak(DataType::bf16).value() == Approx(truth.peak(DataType::bf16).value()));
   CHECK(yaml.find("transferred") == std::string::npos);
-  CHECK(yaml.find("launch_eager: 4.000 us") != std::string::npos);
+  CHECK(measured_host(fitted).launch == Approx(4e-6));
+  // Beside how much traffic was not measured: for the reader alone.
+  CHECK(measured_host(fitted).beside.empty());
+  CHECK(yaml.find("gemm_beside_copy: 1.200 times as long") != std::string::npos);
   const DeviceProfile cool = fitted.isolated();
   Random random(23);
   std::vector<std::pair<Duration, Duration>> gemm, attention, backward;
@@ -163,9 +167,9 @@ TEST_CASE("samples of a known device give that device back") {
 }
 
 TEST_CASE("what was not measured is transferred from a base, or assumed, and says so") {
-  const BaseProfile shipped{"h100-sxm-80gb", profile("h100-sxm-80gb"), {8, 450e9, 0.88, true, false}};
+  const BaseProfile shipped{"h100-sxm-80gb", profile("h100-sxm-80gb"), {8, 450e9, 0.88, true, false}, {}};
   const DeviceProfile& base = shipped.device;
-  const DeviceFacts facts = facts_of(base);
+  const DeviceFacts facts = known_facts(base);
   Samples few;
   Random random(29);
   for (int i = 0; i < 40; ++i) {
@@ -190,6 +194,36 @@ TEST_CASE("what was not measured is transferred from a base, or assumed, and say
   CHECK_THROWS_AS(fit_profile(nothing, few, &shipped), UserError);
 }
 
+TEST_CASE("what was measured of the host and beside traffic is what the profile says") {
+  const DeviceProfile truth = profile("a100-sxm-80gb").isolated();
+  Samples samples = measured(truth);
+  // 512 MB in 0.4 ms are 1.28 TB/s; two products beside the full rate and one beside a fifth, which is noise below 1.
+  samples.facts = {{"interference", "traffic_alone", 512e6, 4e-4},
+                   {"interference", "gemm_beside_copy", 0, 1.6},
+                   {"interference", "gemm_beside_copy", 0, 1.8},
+                   {"interference", "gemm_beside_copy", 0, 1.7},
+                   {"interference", "gemm_beside_copy_20", 0, 0.99},
+                   {"host", "copy_h2d", 1e9, 0.04},
+                   {"host", "copy_d2h", 1e9, 0.05}};
+  for (const auto& [kernel, seconds] : {std::pair{GroupedKernel::grouped, 3e-5}, {GroupedKernel::streams, 4e-5}}) {
+    GroupedGemm experts;
+    experts.out = experts.in = 1024;
+    experts.tokens = {256, 256};
+    experts.kernel = kernel;
+    samples.grouped.push_back({experts, seconds});
+  }
+  const std::string yaml = fit_profile(known_facts(truth), samples, nullptr);
+  CHECK(yaml.find("in one launch: 0.750 times as long") != std::string::npos);
+  const MeasuredHost host = measured_host(load(yaml));
+  REQUIRE(host.beside.size() == 2);
+  CHECK(host.beside[0].traffic == Approx(0.2 * 1.28e12));
+  CHECK(host.beside[0].product == 1);
+  CHECK(host.beside[1].traffic == Approx(1.28e12));
+  CHECK(host.beside[1].product == Approx(1.7));
+  CHECK(host.launch == 0);
+  CHECK(yaml.find("host_link: 20.00 GB/s") != std::string::npos);  // the slower direction's
+}
+
 TEST_CASE("stated uncertainty covers about nine in ten samples that the fit has not seen") {
   const std::string file = table("gemm-a100-sxm");
   if (file.empty()) {
@@ -203,7 +237,7 @@ TEST_CASE("stated uncertainty covers about nine in ten samples that the fit has 
   for (std::size_t i = 0; i < all.size(); ++i) (fold_of(i + 7919, 4) == 0 ? test : train).push_back(all[i]);
   Samples samples;
   samples.gemm = train;
-  const DeviceProfile fitted = load(fit_profile(facts_of(device), samples, nullptr));
+  const DeviceProfile fitted = load(fit_profile(known_facts(device), samples, nullptr));
   std::size_t covered = 0;
   for (const GemmSample& s : test)
     if (std::fabs(to_seconds(fitted.isolated().gemm(s.shape)) / s.seconds - 1) <= fitted.uncertainty(s.shape))

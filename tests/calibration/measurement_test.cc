@@ -76,7 +76,7 @@ TEST_CASE("plans keep to their time, hold no case twice and put every class firs
   for (std::size_t i = 0; i < quick.size(); ++i) CHECK(key_of(full[i].what) == key_of(quick[i].what));
   std::set<CaseClass> classes;
   for (const PlannedCase& p : quick) classes.insert(p.what.kind);
-  CHECK(classes.size() == 8);  // all but batched products, which no flash model runs, and collectives of one GPU
+  CHECK(classes.size() == 11);  // all but batched products, which no flash model runs, and collectives of one GPU
 }
 
 TEST_CASE("the shapes of a model are its products under tensor parallelism") {
@@ -115,7 +115,8 @@ TEST_CASE("the verification plan runs every kernel, type, form and pass") {
     if (p.what.kind == CaseClass::streaming) CHECK(streaming_bytes(p.what.name) > 0);
   }
   for (const char* what : {"bfloat16 tn", "bfloat16 nn", "bfloat16 nt", "fp8_e4m3 tn", "fp8_e5m2 tn", "float16 nt",
-                           "forward", "backward", "accumulate", "lamb", "cast_transpose", "swiglu_backward"}) {
+                           "forward", "backward", "accumulate", "lamb", "cast_transpose", "swiglu_backward", "decode",
+                           "decode_plain", "prefill", "plain", "softmax_draw", "grouped"}) {
     INFO(what);
     CHECK(seen.count(what) == 1);
   }

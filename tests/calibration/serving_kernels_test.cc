@@ -246,6 +246,24 @@ TEST_CASE("a fit of an engine's kernel finds the parameters that samples were ma
     CHECK(read.model().seconds(s.asked) == Approx(corrected.seconds(facts, s.asked.work)).epsilon(0.01));
 }
 
+TEST_CASE("sampling takes its launch, and waves of rows or the memory's rate") {
+  const Settings document = orrery::scenarios::parse_yaml(
+      "name: x\nengines: {vllm: {sampling: {bf16: {launch: 10 us, stream: 2, efficiency: 0.5}}}}\n", "x.yaml");
+  const DeviceProfile h100 = profile("h100-sxm-80gb");
+  const ServingKernels kernels(h100, Engine::vllm, &document);
+  CHECK(kernels.times_sampling());
+  CHECK(!ServingKernels(h100, Engine::sglang, &document).times_sampling());
+  CHECK(kernels.seconds(ServedSampling{0, 32000}) == 0);
+  const double memory = h100.memory_bandwidth().value(), processors = static_cast<double>(h100.processors());
+  // A row of bf16 is a block's, which pulls twice its share of the memory.
+  const double row = 2 * 131072 / (2 * memory / processors);
+  CHECK(kernels.seconds(ServedSampling{1, 131072}) == Approx(10e-6 + row));
+  // Nine waves, or all bytes at half of the memory's rate.
+  const double rows = 8 * processors + 1;
+  CHECK(kernels.seconds(ServedSampling{rows, 131072}) ==
+        Approx(10e-6 + std::max(9 * row, rows * 2 * 131072 / (0.5 * memory))));
+}
+
 TEST_CASE("documents of engines' kernels are checked") {
   const auto load = [](const std::string& text) {
     const Settings document = orrery::scenarios::parse_yaml(text, "x.yaml");

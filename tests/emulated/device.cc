@@ -2,6 +2,7 @@
 // with the sources of the GPU modules and with rocblas.cc it makes a module that runs on the host.
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <vector>
 
 #include "calibration/kernels/attention.h"
@@ -25,6 +26,8 @@ GpuFacts::Links Monitor::links() const { return {}; }
 void Device::describe() {
   monitor_ = std::make_unique<Monitor>("");
   std::snprintf(facts_.name, sizeof facts_.name, "emulated");
+  if (const char* const architecture = std::getenv("ORRERY_EMULATED_ARCHITECTURE"); architecture != nullptr)
+    std::snprintf(facts_.architecture, sizeof facts_.architecture, "%s", architecture);
   facts_.gpus = 1;
   facts_.processors = 1;
   facts_.memory.bytes = facts_.memory.free_bytes = free_bytes();
@@ -123,7 +126,9 @@ class NaivePass : public AttentionPass {
 
 }  // namespace
 
-std::unique_ptr<AttentionPass> make_attention_pass(Device&, const Case& what, bool backward) {
+std::unique_ptr<AttentionPass> make_attention_pass(Device& device, const Case& what, bool backward) {
+  // As the module for ROCm does.
+  if (std::getenv("ORRERY_EMULATED_TORCH") != nullptr) return make_torch_pass(device, what, backward);
   return std::make_unique<NaivePass>(what, backward);
 }
 void list_attention_library(Inventory&) {}

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <nlohmann/json.hpp>
 #include <sstream>
 #include <thread>
 
@@ -116,6 +117,31 @@ TEST_CASE("a device that vanishes ends the run cleanly; resuming measures the re
   CHECK(all == rows_of(fresh.file("p.csv")));
   // Samples of another GPU are not mixed in: the fake's second one has another driver.
   check_refused(calibrate(folder, {"--resume", "--device", "1"}), "p.csv:2:1");
+}
+
+TEST_CASE("what engines run, the host and traffic become sections of the profile, and are checked as others are") {
+  const Folder folder;
+  REQUIRE(calibrate(folder).status == 0);
+  const std::string profile = tests::read_file(folder.file("p.yaml"));
+  INFO(profile);
+  CHECK(profile.find("launch: 10.000 us") != std::string::npos);
+  CHECK(profile.find("\ninterference:") != std::string::npos);
+  CHECK(profile.find("traffic: [800.0 GB/s, 2000.0 GB/s, 4000.0 GB/s]") != std::string::npos);  // of 4 TB/s
+  // 1.2 with the product's noise of a percent, the same beside each.
+  const double beside = std::stod(profile.substr(profile.find("products: [") + 11));
+  CHECK(beside == Approx(1.2).epsilon(0.0101));
+  CHECK(profile.find(fmt::format("products: [{0:.3f}, {0:.3f}, {0:.3f}]", beside)) != std::string::npos);
+  // An H200's kernels of engines ship but for sampling; the vendor's products are those that engines run.
+  for (const char* name : {"\nserving:", "sampling:", "product:"}) CHECK(profile.find(name) != std::string::npos);
+  CHECK(profile.find("decode-attention:") == std::string::npos);
+  CHECK(profile.find("vllm decode-attention bf16") != std::string::npos);  // named among what stays
+  const Outcome check =
+      tests::orrery({"calibrate", "--check", folder.file("p.yaml"), folder.file("p.csv"), "--json", "-"});
+  INFO(check.err);
+  REQUIRE(check.status == 0);
+  const nlohmann::json kernels = nlohmann::json::parse(check.out).at("kernels");
+  for (const char* name : {"served product bf16", "served sampling bf16", "gemm bf16"})
+    CHECK(kernels.at(name).at("all").at("median_ape_pct").get<double>() < 5);
 }
 
 TEST_CASE("the power that a board draws under kernels becomes its profile's, and no factor on clocks beside it") {

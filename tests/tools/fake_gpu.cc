@@ -3,6 +3,7 @@
 // The environment says how it misbehaves: ORRERY_FAKE_LOST=N loses the device at the N-th measurement, ORRERY_FAKE_NONE
 // finds no device, ORRERY_FAKE_SLOW_MS=T takes T milliseconds for each. ORRERY_FAKE_RECORDING=FILE plays back a machine
 // of tests/fake_machine.h instead: its facts, then cases with their answers; what is not among them is not available.
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -63,24 +64,39 @@ Recording& recording() {
   return one;
 }
 
-double seconds_of(const Case& c) {
-  const auto d = [](std::int64_t v) { return static_cast<double>(v); };
-  if (c.kind == CaseClass::sustained) return 0.85;
-  if (c.kind == CaseClass::interference) return 1.2;
-  double flops = 2 * std::max(d(c.batch), 1.0) * d(c.m) * d(c.n) * d(c.k);
-  double bytes = d(c.bytes);
-  if (c.kind == CaseClass::attention) {
-    flops = 2 * d(c.batch * c.attention.heads) * d(c.attention.seq) * d(c.attention.seq) * d(c.attention.head_dim) *
-            (c.name[0] == 'b' ? 2.5 : 1);
+double d(std::int64_t v) { return static_cast<double>(v); }
+
+struct Work {
+  double flops = 0, bytes = 0;
+};
+Work work_of(const Case& c) {
+  const Case::Attention& a = c.attention;
+  const double square = d(c.batch * a.heads) * d(a.seq) * d(a.seq) * d(a.head_dim);
+  if (c.kind == CaseClass::attention) return {2 * square * (c.name[0] == 'b' ? 2.5 : 1), d(c.bytes)};
+  if (c.kind == CaseClass::paged_attention)
+    return {4 * d(c.batch * c.m) * d(a.seq) * d(a.heads * a.head_dim),
+            4 * d(c.batch) * d(a.seq * a.kv_heads * a.head_dim)};
+  if (c.kind == CaseClass::experts) {
+    const double rows = d(c.m * c.elements);
+    return {6 * rows * d(c.n * c.k), 6 * std::min(rows, d(c.batch)) * d(c.n * c.k)};
   }
-  return 10e-6 + std::max(flops / 500e12, bytes / 4e12);
+  if (c.kind == CaseClass::sampling) return {0, 2 * d(c.m * c.n)};
+  return {2 * std::max(d(c.batch), 1.0) * d(c.m) * d(c.n) * d(c.k), d(c.bytes)};
+}
+
+double seconds_of(const Case& c) {
+  if (c.kind == CaseClass::sustained) return 0.85;
+  if (c.kind == CaseClass::interference) return c.bytes > 0 ? d(c.bytes) / 4e12 : 1.2;
+  if (c.kind == CaseClass::host) return 10e-6 + d(c.bytes) / 50e9;
+  const Work work = work_of(c);
+  const bool apart = c.kind == CaseClass::grouped_gemm && std::strcmp(c.name, "loop") == 0;
+  return (apart ? d(c.batch) : 1) * 10e-6 + std::max(work.flops / 500e12, work.bytes / 4e12);
 }
 
 /// 100 W at rest; while a kernel runs 80 W more, 1 pJ an operation and 50 pJ a byte.
 double watts_of(const Case& c) {
   const char* const mark = std::strrchr(c.name, '_');
   if (mark == nullptr) return 100;
-  const auto d = [](std::int64_t v) { return static_cast<double>(v); };
   double flops = 2 * d(c.m) * d(c.n) * d(c.k), bytes = 2 * (d(c.m) * d(c.k) + d(c.k) * d(c.n) + d(c.m) * d(c.n));
   if (c.k == 0) bytes = d(c.bytes);
   return 100 + std::strtod(mark + 1, nullptr) / 100 * (80 + (flops * 1e-12 + bytes * 50e-12) / seconds_of(c));

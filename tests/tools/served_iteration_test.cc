@@ -1,4 +1,5 @@
 // `orrery run` of one iteration of a served model.
+#include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -32,6 +33,34 @@ TEST_CASE("an iteration's kernels and its breakdown both add up to it, and its t
       if (event.at("ph") == "X") end = std::max(end, event.at("ts").get<double>() + event.at("dur").get<double>());
     CHECK(end * 1e-6 == Approx(whole).epsilon(1e-5));
   }
+}
+
+TEST_CASE("a profile's own kernels of engines take the place of those that ship, one by one") {
+  const auto kernels = [](const std::string& device) {
+    const Outcome outcome = tests::orrery(
+        {"run", kServedScenario, "--set", "workload=decode", "--set", "cluster.device=" + device, "--json", "-"});
+    INFO(outcome.err);
+    REQUIRE(outcome.status == 0);
+    std::map<std::string, double> seconds;
+    const json result = json::parse(outcome.out);
+    for (const json& kernel : result.at("kernels")) seconds[kernel.at("kernel")] += kernel.at("seconds").get<double>();
+    return seconds;
+  };
+  const tests::Folder folder;
+  const auto own = [&](const char* launch) {
+    return kernels(
+        folder.write("mine.yaml", "inherits: h100-sxm-80gb\nserving: {engines: {vllm: {sampling: {bf16: {launch: " +
+                                      std::string(launch) + ", stream: 1, efficiency: 0.5}}}}}\n"));
+  };
+  const auto shipped = kernels("h100-sxm-80gb"), slow = own("400 us"), fast = own("100 us");
+  CHECK(slow.at("sampler") - fast.at("sampler") == Approx(300e-6));
+  for (const auto& [name, seconds] : shipped)
+    if (name != "sampler") CHECK(slow.at(name) == seconds);
+  const Outcome wrong = tests::orrery(
+      {"run", kServedScenario, "--set", "workload=decode", "--set",
+       "cluster.device=" + folder.write("wrong.yaml", "inherits: h100-sxm-80gb\nserving: {engines: {vlm: {}}}\n")});
+  CHECK(wrong.status == 2);
+  CHECK(wrong.err.find("vlm") != std::string::npos);
 }
 
 TEST_CASE("a longer prompt takes longer, and so do more sequences or longer ones") {

@@ -13,6 +13,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <optional>
 
 #include "calibration/device/dispatcher.h"
 #include "calibration/device/expert_layer.h"
@@ -130,6 +131,30 @@ Errors serving_errors(const std::string& file, const calibration::DeviceProfile&
   return errors;
 }
 
+/// What engines run, where the profile itself says how long it takes there.
+void add_served(const calibration::Samples& samples, const calibration::DeviceProfile& device, Errors& errors) {
+  const sim::Settings* said = calibration::served_by_profile(device);
+  for (const calibration::ServedSample& sample : samples.served) {
+    const calibration::ServingFamily& family = *calibration::serving_families()[sample.asked.family];
+    const std::string_view variant = family.variants[sample.asked.variant];
+    const std::string name = fmt::format("served {} {}", family.name, variant);
+    std::optional<calibration::Engine> engine;
+    for (std::size_t e = 0; e < calibration::kEngines && !engine; ++e) {
+      const auto one = static_cast<calibration::Engine>(e);
+      if (said != nullptr &&
+          said->find_path(fmt::format("engines.{}.{}.{}", name_of(one), family.name, variant)) != nullptr)
+        engine = one;
+    }
+    if (!engine || sample.cast_bytes > 0) {
+      ++errors.left_out[name];
+      continue;
+    }
+    const calibration::ServingKernels kernels(device, *engine, said);
+    errors.add(name, kByTime, sample.seconds * 1e6, sim::seconds(kernels.model().seconds(sample.asked)),
+               sample.seconds);
+  }
+}
+
 Errors errors_of(const calibration::Samples& samples, const calibration::DeviceProfile& device, double links) {
   const auto d = [](std::int64_t count) { return static_cast<double>(count); };
   Errors errors;
@@ -159,6 +184,7 @@ Errors errors_of(const calibration::Samples& samples, const calibration::DeviceP
     errors.add("attention", kByFlops, flops, device.attention(a), sample.seconds);
   }
   add_experts(samples, device, errors);
+  add_served(samples, device, errors);
   add_exchanges(samples, device, links, errors);
   for (const calibration::CollectiveSample& sample : samples.collective) {
     if (!device.name().starts_with(sample.device)) {

@@ -13,8 +13,11 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
+#include <tuple>
 #include <vector>
 
+#include "calibration/device/serving_model.h"
 #include "calibration/measure/fit_profile.h"
 #include "calibration/measure/gpu_module.h"
 #include "calibration/measure/journal.h"
@@ -118,10 +121,28 @@ double distance(const GpuFacts& f, const std::vector<std::string>& words, const 
   return sum + 1e-3 * static_cast<double>(own.size());  // the plainest of equals
 }
 
+/// Kernels of engines that ship for a chip.
+std::set<std::tuple<calibration::Engine, std::size_t, std::size_t>> served_kernels(const std::string& name) {
+  std::set<std::tuple<calibration::Engine, std::size_t, std::size_t>> out;
+  const std::vector<std::string> names = scenarios::shipped("serving");
+  if (std::find(names.begin(), names.end(), name) == names.end()) return out;
+  const sim::Settings document = document_of("serving", name);
+  const auto& families = calibration::serving_families();
+  for (std::size_t e = 0; e < calibration::kEngines; ++e) {
+    const auto engine = static_cast<calibration::Engine>(e);
+    for (std::size_t f = 0; f < families.size(); ++f)
+      for (std::size_t v = 0; v < families[f]->variants.size(); ++v)
+        if (document.find_path(fmt::format("engines.{}.{}.{}", name_of(engine), families[f]->name,
+                                           families[f]->variants[v])) != nullptr)
+          out.insert({engine, f, v});
+  }
+  return out;
+}
+
 calibration::BaseProfile base_of(const std::string& name) {
   const sim::Settings document = document_of("devices", name);
   const topology::NodeSpec node = topology::load_node_spec(document.at("node"));
-  calibration::BaseProfile base{name, calibration::DeviceProfile::load(document), {}};
+  calibration::BaseProfile base{name, calibration::DeviceProfile::load(document), {}, {}};
   base.node.gpus = node.gpus;
   base.node.efficiency = node.efficiency;
   base.node.switched = node.kind == topology::NodeSpec::Kind::nvswitch;
@@ -152,6 +173,7 @@ std::optional<calibration::BaseProfile> shipped_profile(const GpuFacts& facts) {
     least = far;
     best = std::move(base);
   }
+  if (best) best->served = served_kernels(best->name);
   return best;
 }
 
@@ -301,6 +323,7 @@ calibration::DeviceFacts device_facts(const GpuFacts& f, const calibration::Base
   calibration::DeviceFacts facts;
   facts.description = identity_of(f);
   for (const std::string& word : words_of(f.name)) facts.name += (facts.name.empty() ? "" : "-") + word;
+  facts.architecture = f.architecture;
   facts.processors = f.processors;
   facts.memory_bytes = f.memory.bytes;
   facts.boost_hz = f.clock_hz;
@@ -313,7 +336,11 @@ calibration::DeviceFacts device_facts(const GpuFacts& f, const calibration::Base
   const std::map<DataType, CaseType> types{{DataType::fp32, CaseType::float32},
                                            {DataType::bf16, CaseType::bfloat16},
                                            {DataType::fp16, CaseType::float16},
-                                           {DataType::fp8, CaseType::fp8_e4m3}};
+                                           {DataType::fp8, CaseType::fp8_e4m3},
+                                           {DataType::fp8_blockwise, CaseType::fp8_block},
+                                           {DataType::fp8_rowwise, CaseType::fp8_row},
+                                           {DataType::mxfp8, CaseType::mxfp8},
+                                           {DataType::nvfp4, CaseType::nvfp4}};
   for (const auto& [type, measured] : types) {
     const double peak = f.peak[static_cast<int>(measured)];
     if (peak > 0) facts.peak_flops[type] = base != nullptr ? base->device.peak(type).value() : peak;

@@ -140,7 +140,14 @@ IterationTimes::Part IterationTimes::of_rows(const ServedOp& op, const PassRows&
     const double bytes = rows * r->bytes_each;
     const double least = roofline(WeightType::bf16, 0, bytes);
     const bool fused = r->behind_sum && habits.norms == calibration::Norms::fused;
-    const double seconds = fused ? least : sim::to_seconds(device.streaming(Streaming::copy, bytes));
+    double drawn = 0, moved = bytes;
+    if (r->name == "sampler" && kernels_.times_sampling()) {
+      // A softmax and its draw as they were measured, and what else the engine does to its logits.
+      const double vocabulary = as_real(replica_.model.vocab);
+      drawn = kernels_.seconds(calibration::ServedSampling{rows, vocabulary});
+      moved = std::max(0.0, bytes - kActivationBytes * rows * vocabulary);
+    }
+    const double seconds = fused ? least : drawn + sim::to_seconds(device.streaming(Streaming::copy, moved));
     return {r->name, Use::memory, seconds, 0, bytes, least};
   }
   if (const auto* s = std::get_if<SumOp>(&op)) {
