@@ -4,14 +4,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <filesystem>
 #include <ostream>
 #include <string_view>
 #include <tuple>
+#include <utility>
 
 #include "scenarios/library.h"
+#include "scenarios/synonyms.h"
 #include "scenarios/yaml_text.h"
 #include "sim/error.h"
 #include "tools/explain/newness.h"
@@ -103,6 +106,27 @@ void declare_question(CommandOptions app, FirstQuestion& question, bool tokens) 
   if (tokens) app.add_option("--tokens", question.tokens, "tokens to train on").type_name("N");
 }
 
+void refuse_beside_flags(const std::string& word) {
+  constexpr std::array kFlags{std::pair("models", "--model"), std::pair("devices", "--device"),
+                              std::pair("fabrics", "--fabric"), std::pair("software", "--software"),
+                              std::pair("engines", "--software")};
+  std::error_code unreadable;
+  const bool own = word == "-" || std::filesystem::exists(word, unreadable);
+  const scenarios::Shelf* exact = own ? nullptr : scenarios::shelf_with(word);
+  for (const auto& [kind, flag] : kFlags) {
+    const scenarios::Shelf& shelf = scenarios::shelf_of(kind);
+    const bool meant = exact != nullptr ? exact->kind == kind
+                                        : !own && !scenarios::name_meant(kind, word, scenarios::shipped(kind)).empty();
+    if (meant)
+      throw sim::UserError(fmt::format("{}: got a {} where a scenario stands, expected {} {} beside the other flags",
+                                       word, shelf.noun, flag, word));
+  }
+  throw sim::UserError(
+      fmt::format("{}: got a scenario and --model, --device or --gpus, expected one of the two; --set "
+                  "changes a scenario",
+                  word));
+}
+
 std::string name_of(const std::string& file, const FirstQuestion& question) {
   if (!file.empty()) return file;
   return fmt::format("{}-{}-{}", question.model, question.device, question.gpus);
@@ -111,19 +135,7 @@ std::string name_of(const std::string& file, const FirstQuestion& question) {
 sim::Settings asked_scenario(const std::string& file, const FirstQuestion& question,
                              const std::vector<std::string>& sets, std::vector<std::string>& assumed) {
   if (!file.empty()) {
-    // A model, device or fabric that stands without its flag.
-    for (const auto& [kind, flag] :
-         {std::pair("models", "--model"), {"devices", "--device"}, {"fabrics", "--fabric"}}) {
-      const scenarios::Shelf* shelf = question.asked() ? scenarios::shelf_with(file) : nullptr;
-      if (shelf != nullptr && shelf->kind == kind)
-        throw sim::UserError(fmt::format("{}: got a {} where a scenario stands, expected {} {} beside the other flags",
-                                         file, shelf->noun, flag, file));
-    }
-    if (question.asked())
-      throw sim::UserError(
-          fmt::format("{}: got a scenario and --model, --device or --gpus, expected one of the two; --set "
-                      "changes a scenario",
-                      file));
+    if (question.asked()) refuse_beside_flags(file);
     return changed_by(question, file, sets);
   }
   if (!question.asked())

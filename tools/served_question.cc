@@ -109,11 +109,7 @@ void declare_served_question(CommandOptions app, ServedQuestion& q) {
 sim::Settings asked_service(const std::string& file, const ServedQuestion& question,
                             const std::vector<std::string>& sets, std::vector<std::string>& assumed) {
   if (!file.empty()) {
-    if (question.asked())
-      throw sim::UserError(
-          fmt::format("{}: got a scenario and --model, --device or --gpus, expected one of the two; --set "
-                      "changes a scenario",
-                      file));
+    if (question.asked()) refuse_beside_flags(file);
     return scenarios::read_scenario(file, sets);
   }
   check_asked(question);
