@@ -41,6 +41,8 @@ std::string name_of(const std::string& file, const FirstQuestion& question);
 scenarios::Resolved named_by_flag(const char* kind, const char* flag, const std::string& name);
 /// How a scenario that lies nowhere refers to what a flag names: a file by its whole path.
 sim::Settings reference_by_flag(const std::string& flag, const std::string& text, const std::string& name);
+/// Whether one of `sets` says that key, what it stands in, or something within.
+bool is_set(const std::vector<std::string>& sets, const std::string& key);
 /// A number from `least`, as in 2e12. Throws sim::UserError naming the flag.
 double number_of_flag(const char* flag, const std::string& text, double least);
 
