@@ -141,6 +141,22 @@ void open_references(Settings& document, const std::string& dotted) {
   }
 }
 
+/// A word that stands for one key of its section: `precision: bf16` is {matmul: bf16} where a model is trained and
+/// {weights: bf16} where it is served, `recompute: full` is {kind: full}. With another key beside it, it is that
+/// mapping.
+void open_words(Settings& document, const std::string& dotted) {
+  if (document.find("rl") != nullptr) return;  // whose sections have one each
+  const char* of_types = document.find("serving") != nullptr ? "weights" : "matmul";
+  for (const auto& [section, key] : {std::pair("precision", of_types), {"recompute", "kind"}}) {
+    const Settings* word = document.find(section);
+    if (!dotted.starts_with(std::string(section) + ".") || word == nullptr || !word->is_scalar() || word->is_null())
+      continue;
+    Settings opened = Settings::mapping(word->place());
+    opened.set(key, *word);
+    document.set_path(section, std::move(opened));
+  }
+}
+
 /// Where a key of a software generation stands in `document`: flat, or in a block that it may be written in.
 std::string written_key(const Settings& document, const std::string& dotted) {
   const std::string name = dotted.substr(dotted.rfind('.') + 1);
@@ -234,6 +250,7 @@ Assignment parse_assignment(const std::string& text, const std::string& source) 
 
 void apply(Settings& document, const Assignment& assignment) {
   open_references(document, assignment.key);
+  open_words(document, assignment.key);
   set_item_path(document, written_key(document, assignment.key), assignment.value);
 }
 

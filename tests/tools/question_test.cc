@@ -82,6 +82,8 @@ TEST_CASE("a question is said to leave open only what neither a flag nor --set s
   // The sequences are those that run.
   CHECK(answer({"model.seq=4096"}).find("of 4096 tokens a step") != std::string::npos);
   CHECK(answer({"precision=fp8"}).find("bf16") == std::string::npos);
+  CHECK(answer({"precision.matmul=fp8"}).find("bf16") == std::string::npos);
+  CHECK(answer({"precision.gradients=bf16"}).find("bf16 (--set") != std::string::npos);
   CHECK(answer({"software=megatron-core-0.14"}).find("--software") == std::string::npos);
   CHECK(answer({"cluster.fabric=gt-roce-400", "software=megatron-core-0.14", "batch={global: 256, micro: 1}",
                 "model.seq=2048", "precision=bf16"})
