@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <charconv>
 #include <filesystem>
 #include <string_view>
@@ -38,16 +39,36 @@ std::string member_text(const Settings& document, std::string_view key) {
   return member != nullptr && member->is_scalar() ? member->text() : "";
 }
 
-/// What ships under `name`, but no scenario: with what it is, and how it is asked about.
-[[noreturn]] void refuse_other_kind(const std::string& name, const Shelf& shelf) {
+/// What ships under `name`, but no scenario: with what it is, and how it is asked about. `typed` is what stands there,
+/// where it is short for several (mixtral).
+[[noreturn]] void refuse_other_kind(const std::string& typed, const std::string& name, const Shelf& shelf,
+                                    const std::string& more = "") {
   const std::string ask = shelf.kind == "models" ? fmt::format(", or ask: --model {} --device h100 --gpus 64", name)
                           : shelf.kind == "devices"
                               ? fmt::format(", or ask: --model llama3.1-8b --device {} --gpus 8", name)
                               : "";
-  throw UserError(Place{name, 0, 0}, "",
-                  fmt::format("got a {}, expected a scenario: run one that ships with --set {}={}, as gpt3-6.7b-h100"
-                              "{} (orrery list scenarios)",
-                              shelf.noun, shelf.key, name, ask));
+  throw UserError(Place{typed, 0, 0}, "",
+                  fmt::format("got a {}{}, expected a scenario: run one that ships with --set {}={}, as gpt3-6.7b-h100"
+                              "{} (orrery list scenarios{})",
+                              shelf.noun, typed == name ? "" : fmt::format(" ({})", name), shelf.key, name, ask, more));
+}
+
+/// Refuses a word that is short for what ships of those kinds: h100 is a device, megatron software, though scenarios
+/// have them in their names. `part_of`: those scenarios.
+void refuse_words_of(std::initializer_list<const char*> kinds, const std::string& word,
+                     const std::vector<std::string>& part_of = {}) {
+  for (const char* kind : kinds) {
+    std::vector<std::string> several;
+    std::string meant = name_meant(kind, word, shipped(kind), &several);
+    if (meant.empty() && !several.empty()) meant = several.front();
+    const bool begins = std::equal(word.begin(), word.end(), meant.begin(),
+                                   meant.begin() + static_cast<std::ptrdiff_t>(std::min(word.size(), meant.size())),
+                                   [](char a, char b) { return std::tolower(static_cast<unsigned char>(a)) == b; });
+    if (meant.empty() || !begins) continue;
+    const std::string more =
+        part_of.empty() ? "" : fmt::format("; it is part of the name of {}", fmt::join(part_of, ", "));
+    refuse_other_kind(word, meant, shelf_of(kind), more);
+  }
 }
 
 /// The file that `name` means: itself, or the shipped scenario of that name, or of which that is a part; of training
@@ -63,7 +84,10 @@ std::string scenario_file(const std::string& name) {
       return (fs::path(data_directory()) / shelf_of(kind).folder / (name + ".yaml")).string();
     all.insert(all.end(), names.begin(), names.end());
   }
-  if (const Shelf* shelf = shelf_with(name); shelf != nullptr) refuse_other_kind(name, *shelf);
+  if (const Shelf* shelf = shelf_with(name); shelf != nullptr) refuse_other_kind(name, name, *shelf);
+  std::vector<std::string> part_of;
+  if (const std::string meant = name_meant("scenarios", name, all, &part_of); !meant.empty()) part_of = {meant};
+  refuse_words_of({"devices", "software"}, name, part_of);
   for (const char* kind : kKinds) {
     if (const std::string meant = name_meant(kind, name, shipped(kind), &several); !meant.empty())
       return (fs::path(data_directory()) / shelf_of(kind).folder / (meant + ".yaml")).string();
@@ -72,6 +96,7 @@ std::string scenario_file(const std::string& name) {
           Place{name, 0, 0}, "",
           fmt::format("is no file, and part of several scenarios: expected one of {}", fmt::join(several, ", ")));
   }
+  refuse_words_of({"models", "fabrics"}, name);
   const std::vector<std::string> near = names_near(name, all);
   if (near.empty())
     throw UserError(Place{name, 0, 0}, "",
@@ -113,6 +138,22 @@ void open_references(Settings& document, const std::string& dotted) {
     Settings reference = Settings::mapping(place);
     reference.set("inherits", Settings::scalar(name, place, true));
     document.set_path(shelf.key, std::move(reference));
+  }
+}
+
+/// A word that stands for one key of its section: `precision: bf16` is {matmul: bf16} where a model is trained and
+/// {weights: bf16} where it is served, `recompute: full` is {kind: full}. With another key beside it, it is that
+/// mapping.
+void open_words(Settings& document, const std::string& dotted) {
+  if (document.find("rl") != nullptr) return;  // whose sections have one each
+  const char* of_types = document.find("serving") != nullptr ? "weights" : "matmul";
+  for (const auto& [section, key] : {std::pair("precision", of_types), {"recompute", "kind"}}) {
+    const Settings* word = document.find(section);
+    if (!dotted.starts_with(std::string(section) + ".") || word == nullptr || !word->is_scalar() || word->is_null())
+      continue;
+    Settings opened = Settings::mapping(word->place());
+    opened.set(key, *word);
+    document.set_path(section, std::move(opened));
   }
 }
 
@@ -211,6 +252,7 @@ Assignment parse_assignment(const std::string& text, const std::string& source) 
 
 void apply(Settings& document, const Assignment& assignment) {
   open_references(document, assignment.key);
+  open_words(document, assignment.key);
   set_item_path(document, written_key(document, assignment.key), assignment.value);
 }
 

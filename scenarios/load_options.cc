@@ -213,19 +213,13 @@ void say_early_stop(Job& job) {
                   job.software.name));
 }
 
-/// Frozen experts are whole on the ranks of their groups, and so are adapters beside them.
+/// Adapters beside experts are whole on the ranks of their groups.
 void check_adapters_of_mixture(const Settings& section, Job& job) {
   if (!job.model.experts.any()) return;
   const workloads::Adapters& adapters = job.method.adapters;
   const workloads::Parallelism& layout = job.parallelism;
   if (job.model.experts.mtp_layers > 0)
     section.fail("got adapters of a model with layers that predict further tokens, expected model.mtp_layers: 0");
-  if (layout.sharding == workloads::Sharding::parameters)
-    section.fail(
-        "got adapters of a mixture of experts with parallelism.sharding: parameters, expected none, optimizer or "
-        "gradients");
-  if (!job.model.pattern.any() && !adapters.on_mlp && job.model.attention.latent.any())
-    section.fail("got adapters beside attention, which is latent and has none, expected modules: all");
   if (!adapters.on_mlp) return;
   if (layout.expert_tensor > 1)
     section.fail(

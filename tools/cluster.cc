@@ -62,6 +62,23 @@ void set_of_fabric(sim::Settings& fabric, const std::string& set) {
   scenarios::apply(fabric, assignment);
 }
 
+/// A file that says `cluster` and nothing of what runs there: any model does, a sequence on each GPU, since nothing is
+/// asked but of the cluster. Without `gpus` it has as many as the command says. Returns whether it was one.
+bool complete_cluster(sim::Settings& document, std::int64_t gpus) {
+  const sim::Settings* cluster = document.find("cluster");
+  if (cluster == nullptr || !cluster->is_mapping() || document.find("model") != nullptr) return false;
+  if (cluster->find("gpus") == nullptr && gpus > 0)
+    scenarios::apply(document, {"cluster.gpus", sim::Settings::scalar(std::to_string(gpus), cluster->place())});
+  const std::int64_t all = document.at("cluster").at("gpus").as_int();
+  for (const auto& [key, value] : {std::pair<const char*, std::string>("model", "llama3.1-8b"),
+                                   {"batch.global", std::to_string(all)},
+                                   {"batch.micro", "1"}}) {
+    if (document.find_path(key) == nullptr)
+      scenarios::apply(document, {key, sim::Settings::scalar(value, cluster->place())});
+  }
+  return true;
+}
+
 }  // namespace
 
 sim::Settings document_of(const std::string& kind, const std::string& name) {
@@ -79,7 +96,8 @@ void declare_cluster(CommandOptions app, ClusterOptions& options) {
 
 NamedCluster read_cluster(const ClusterOptions& options, std::int64_t gpus) {
   if (is_scenario(options.what) && !is_fabric_file(options.what)) {
-    const sim::Settings document = scenarios::read_scenario(options.what, options.sets);
+    sim::Settings document = scenarios::read_scenario(options.what, options.sets);
+    const bool alone = complete_cluster(document, gpus);
     const scenarios::Scenario scenario = scenarios::load_scenario(document);
     const workloads::Job& job = scenario.job;
     const sim::Settings* fabric = document.at("cluster").find("fabric");
@@ -91,7 +109,7 @@ NamedCluster read_cluster(const ClusterOptions& options, std::int64_t gpus) {
             fabric != nullptr && !fabric->is_null()
                 ? scenarios::resolve(scenarios::shelf_of("fabrics"), *fabric).document
                 : sim::Settings{},
-            job};
+            alone ? std::nullopt : std::optional(job)};
   }
   sim::Settings fabric_document = document_of("fabrics", options.what);
   for (const std::string& set : options.sets) set_of_fabric(fabric_document, set);

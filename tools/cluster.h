@@ -1,4 +1,5 @@
-// The cluster that a command is asked about: a scenario's, or a shipped fabric with a device and a number of GPUs.
+// The cluster that a command is asked about: a scenario's, that of a file which says `cluster` alone, or a shipped
+// fabric with a device and a number of GPUs.
 #pragma once
 
 #include <cstdint>

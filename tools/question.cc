@@ -4,14 +4,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <filesystem>
 #include <ostream>
 #include <string_view>
 #include <tuple>
+#include <utility>
 
 #include "scenarios/library.h"
+#include "scenarios/synonyms.h"
 #include "scenarios/yaml_text.h"
 #include "sim/error.h"
 #include "tools/explain/newness.h"
@@ -31,6 +34,13 @@ namespace {
 constexpr double kBatchTokens = 4e6;  // as runs of hundreds of GPUs and more train on
 
 }  // namespace
+
+bool is_set(const std::vector<std::string>& sets, const std::string& key) {
+  return std::any_of(sets.begin(), sets.end(), [&](const std::string& set) {
+    const std::string said = scenarios::parse_assignment(set).key;
+    return said == key || key.starts_with(said + ".") || said.starts_with(key + ".");
+  });
+}
 
 double number_of_flag(const char* flag, const std::string& text, double least) {
   double value = 0;
@@ -59,6 +69,18 @@ std::int64_t batch_of(double tokens, std::int64_t seq, std::int64_t gpus) {
   const double unit = static_cast<double>(gpus);
   if (sequences < unit || even % gpus == 0) return even;
   return static_cast<std::int64_t>(std::round(sequences / unit) * unit);
+}
+
+/// Of batch and precision, what neither a flag nor one of `sets` says.
+void say_open(const sim::Settings& document, const FirstQuestion& question, const std::vector<std::string>& sets,
+              std::vector<std::string>& assumed) {
+  const sim::Settings *seq = document.find_path("model.seq"), *batch = document.find_path("batch.global");
+  if (seq != nullptr && batch != nullptr && !is_set(sets, "batch.global"))
+    assumed.push_back(fmt::format("{} sequences of {} tokens a step{}", batch->text(), seq->text(),
+                                  question.batch_tokens.empty() ? " (--batch-tokens)" : ""));
+  else if (seq != nullptr && question.seq.empty() && !is_set(sets, "model.seq"))
+    assumed.push_back(fmt::format("sequences of {} tokens (--seq)", seq->text()));
+  if (!is_set(sets, "precision.matmul")) assumed.emplace_back("bf16 (--set precision=fp8)");
 }
 
 /// A scenario of its own, with what the flags say of it laid over, then `sets`.
@@ -103,6 +125,27 @@ void declare_question(CommandOptions app, FirstQuestion& question, bool tokens) 
   if (tokens) app.add_option("--tokens", question.tokens, "tokens to train on").type_name("N");
 }
 
+void refuse_beside_flags(const std::string& word) {
+  constexpr std::array kFlags{std::pair("models", "--model"), std::pair("devices", "--device"),
+                              std::pair("fabrics", "--fabric"), std::pair("software", "--software"),
+                              std::pair("engines", "--software")};
+  std::error_code unreadable;
+  const bool own = word == "-" || std::filesystem::exists(word, unreadable);
+  const scenarios::Shelf* exact = own ? nullptr : scenarios::shelf_with(word);
+  for (const auto& [kind, flag] : kFlags) {
+    const scenarios::Shelf& shelf = scenarios::shelf_of(kind);
+    const bool meant = exact != nullptr ? exact->kind == kind
+                                        : !own && !scenarios::name_meant(kind, word, scenarios::shipped(kind)).empty();
+    if (meant)
+      throw sim::UserError(fmt::format("{}: got a {} where a scenario stands, expected {} {} beside the other flags",
+                                       word, shelf.noun, flag, word));
+  }
+  throw sim::UserError(
+      fmt::format("{}: got a scenario and --model, --device or --gpus, expected one of the two; --set "
+                  "changes a scenario",
+                  word));
+}
+
 std::string name_of(const std::string& file, const FirstQuestion& question) {
   if (!file.empty()) return file;
   return fmt::format("{}-{}-{}", question.model, question.device, question.gpus);
@@ -111,19 +154,7 @@ std::string name_of(const std::string& file, const FirstQuestion& question) {
 sim::Settings asked_scenario(const std::string& file, const FirstQuestion& question,
                              const std::vector<std::string>& sets, std::vector<std::string>& assumed) {
   if (!file.empty()) {
-    // A model, device or fabric that stands without its flag.
-    for (const auto& [kind, flag] :
-         {std::pair("models", "--model"), {"devices", "--device"}, {"fabrics", "--fabric"}}) {
-      const scenarios::Shelf* shelf = question.asked() ? scenarios::shelf_with(file) : nullptr;
-      if (shelf != nullptr && shelf->kind == kind)
-        throw sim::UserError(fmt::format("{}: got a {} where a scenario stands, expected {} {} beside the other flags",
-                                         file, shelf->noun, flag, file));
-    }
-    if (question.asked())
-      throw sim::UserError(
-          fmt::format("{}: got a scenario and --model, --device or --gpus, expected one of the two; --set "
-                      "changes a scenario",
-                      file));
+    if (question.asked()) refuse_beside_flags(file);
     return changed_by(question, file, sets);
   }
   if (!question.asked())
@@ -140,25 +171,20 @@ sim::Settings asked_scenario(const std::string& file, const FirstQuestion& quest
   const scenarios::Resolved model = named_by_flag("models", "--model", question.model);
   const scenarios::Resolved device = named_by_flag("devices", "--device", question.device);
   std::string fabric = question.fabric, software = question.software;
-  if (fabric.empty()) {
-    fabric = usual_fabric(device.name);
-    assumed.push_back(fmt::format("fabric {} (--fabric)", fabric));
-  }
+  const auto open = [&](const char* key, const std::string& flag) { return flag.empty() && !is_set(sets, key); };
+  if (open("cluster.fabric", fabric)) assumed.push_back(fmt::format("fabric {} (--fabric)", usual_fabric(device.name)));
+  if (fabric.empty()) fabric = usual_fabric(device.name);
   if (software.empty()) {
     software = device.name.starts_with("mi") ? "primus-2026" : std::string(scenarios::kDefaultSoftware);
-    assumed.push_back(fmt::format("software {} (--software)", software));
+    if (open("software", {})) assumed.push_back(fmt::format("software {} (--software)", software));
   }
   const std::int64_t seq = question.seq.empty() ? model.document.get_int("seq", 2048)
                                                 : static_cast<std::int64_t>(number_of_flag("--seq", question.seq, 1));
   const double wanted =
       question.batch_tokens.empty() ? kBatchTokens : number_of_flag("--batch-tokens", question.batch_tokens, 1);
-  const std::int64_t batch = batch_of(wanted, seq, question.gpus);
-  assumed.push_back(fmt::format("{} sequences of {} tokens a step{}", batch, seq,
-                                question.batch_tokens.empty() ? " (--batch-tokens)" : ""));
-  assumed.emplace_back("bf16 (--set precision=fp8)");
   std::string text = fmt::format(
       "cluster: {{gpus: {}}}\nmodel: {{seq: {}}}\nparallelism: {{}}\nbatch: {{global: {}}}\nprecision: bf16\n",
-      question.gpus, seq, batch);
+      question.gpus, seq, batch_of(wanted, seq, question.gpus));
   if (!question.tokens.empty())
     text += fmt::format("training: {{tokens: {}}}\n", number_of_flag("--tokens", question.tokens, 1));
   if (!question.price.empty())
@@ -173,6 +199,7 @@ sim::Settings asked_scenario(const std::string& file, const FirstQuestion& quest
   scenarios::apply(document, {"model.inherits", reference_by_flag("--model", question.model, model.name)});
   scenarios::apply(document, {"software", reference_by_flag("--software", software, software)});
   for (const std::string& set : sets) scenarios::apply_set(document, set);
+  say_open(document, question, sets, assumed);
   return document;
 }
 

@@ -33,10 +33,16 @@ sim::Settings asked_scenario(const std::string& file, const FirstQuestion& quest
 /// What a command calls the scenario.
 std::string name_of(const std::string& file, const FirstQuestion& question);
 
+/// Refuses what stands where a scenario does beside a question's flags: with the flag that it lacks, where it is what
+/// a flag takes.
+[[noreturn]] void refuse_beside_flags(const std::string& word);
+
 /// The document that a name stands for, complaining of the flag.
 scenarios::Resolved named_by_flag(const char* kind, const char* flag, const std::string& name);
 /// How a scenario that lies nowhere refers to what a flag names: a file by its whole path.
 sim::Settings reference_by_flag(const std::string& flag, const std::string& text, const std::string& name);
+/// Whether one of `sets` says that key, what it stands in, or something within.
+bool is_set(const std::vector<std::string>& sets, const std::string& key);
 /// A number from `least`, as in 2e12. Throws sim::UserError naming the flag.
 double number_of_flag(const char* flag, const std::string& text, double least);
 

@@ -109,11 +109,7 @@ void declare_served_question(CommandOptions app, ServedQuestion& q) {
 sim::Settings asked_service(const std::string& file, const ServedQuestion& question,
                             const std::vector<std::string>& sets, std::vector<std::string>& assumed) {
   if (!file.empty()) {
-    if (question.asked())
-      throw sim::UserError(
-          fmt::format("{}: got a scenario and --model, --device or --gpus, expected one of the two; --set "
-                      "changes a scenario",
-                      file));
+    if (question.asked()) refuse_beside_flags(file);
     return scenarios::read_scenario(file, sets);
   }
   check_asked(question);
@@ -124,12 +120,13 @@ sim::Settings asked_service(const std::string& file, const ServedQuestion& quest
   const sim::Settings* node = found.document.find_path("node.gpus");
   if (q.fabric.empty() && node != nullptr && q.gpus > node->as_int()) {
     q.fabric = usual_fabric(device);
-    assumed.push_back(fmt::format("fabric {} (--fabric)", q.fabric));
+    if (!is_set(sets, "cluster.fabric")) assumed.push_back(fmt::format("fabric {} (--fabric)", q.fabric));
   }
-  if (q.software.empty()) assumed.emplace_back("the default engine (--software)");
+  if (q.software.empty() && !is_set(sets, "software")) assumed.emplace_back("the default engine (--software)");
   const std::int64_t input = tokens_of("--input", q.input, kInput), output = tokens_of("--output", q.output, kOutput);
-  if (q.input.empty()) assumed.push_back(fmt::format("prompts of {} tokens (--input)", input));
-  if (q.output.empty()) assumed.push_back(fmt::format("answers of {} (--output)", output));
+  const auto open = [&](const char* key, const std::string& flag) { return flag.empty() && !is_set(sets, key); };
+  if (open("traffic.input", q.input)) assumed.push_back(fmt::format("prompts of {} tokens (--input)", input));
+  if (open("traffic.output", q.output)) assumed.push_back(fmt::format("answers of {} (--output)", output));
   const bool laid =
       std::any_of(sets.begin(), sets.end(), [](const std::string& set) { return set.starts_with("serving"); });
   const auto each = static_cast<double>(input + output);
@@ -145,9 +142,9 @@ sim::Settings asked_service(const std::string& file, const ServedQuestion& quest
   if (fits > 0)
     assumed.push_back(fmt::format("{} replica{} of TP {}, the smallest whose cache holds {} requests", q.gpus / tensor,
                                   q.gpus / tensor == 1 ? "" : "s", tensor, roomy ? kRoom : 1));
-  if (q.rate.empty() && q.concurrency == 0)
+  if (open("traffic.rate", q.rate) && q.concurrency == 0 && !is_set(sets, "traffic.concurrency"))
     assumed.push_back(fmt::format("{} requests under way a replica (--rate, --concurrency)", kUnderWay));
-  if (!q.rate.empty()) assumed.push_back(fmt::format("requests for {}", kMinutes));
+  if (!q.rate.empty() && !is_set(sets, "traffic.duration")) assumed.push_back(fmt::format("requests for {}", kMinutes));
   return document_of(q, sets, tensor, device);
 }
 

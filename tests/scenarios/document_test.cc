@@ -69,6 +69,20 @@ TEST_CASE("--set below a name inherits the name") {
   CHECK(set_in("a: 1", "software.kernel_issue=3 us").at("software").at("inherits").text() == "megatron-core-0.16");
 }
 
+TEST_CASE("--set below a word keeps what the word says") {
+  const auto below = [](const std::string& text, const std::string& assignment, const std::string& section) {
+    const Settings document = set_in(text, assignment);
+    std::string keys;
+    for (const auto& [key, value] : document.at(section).members()) keys += key + "=" + value.text() + " ";
+    return keys;
+  };
+  CHECK(below("precision: fp8", "precision.gradients=bf16", "precision") == "matmul=fp8 gradients=bf16 ");
+  CHECK(below("precision: bf16", "precision.matmul=fp8", "precision") == "matmul=fp8 ");
+  CHECK(below("recompute: full", "recompute.layers=2", "recompute") == "kind=full layers=2 ");
+  CHECK(below("{serving: {}, precision: fp8}", "precision.kv_cache=fp8", "precision") == "weights=fp8 kv_cache=fp8 ");
+  CHECK(below("precision: {matmul: fp8}", "precision.gradients=bf16", "precision") == "matmul=fp8 gradients=bf16 ");
+}
+
 TEST_CASE("--set says what is wrong, and where") {
   CHECK(set_error("a: 1", "nonsense").starts_with("--set: got \"nonsense\", expected key.path=value"));
   CHECK(set_error("a: 1", "=3").starts_with("--set: got"));

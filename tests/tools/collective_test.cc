@@ -105,6 +105,29 @@ TEST_CASE("a scenario is a cluster too, and sizes have several spellings") {
   check_refused(tests::orrery({"collective", file, "--op", "all_reduce", "--gpus", "17"}), {"--gpus", "16"});
 }
 
+TEST_CASE("a file that says its cluster and nothing of what runs there is that cluster") {
+  const Folder folder;
+  const std::string file =
+      folder.write("cluster.yaml", "cluster: {device: h100-sxm-80gb, gpus: 32, fabric: ndr-rail}\n");
+  const auto rows = [](const std::string& cluster) {
+    const Outcome outcome = tests::orrery(
+        {"collective", cluster, "--op", "all_reduce", "--gpus", "16", "--sizes", "1MB:1GB:10", "--json", "-"});
+    INFO(outcome.err);
+    REQUIRE(outcome.status == 0);
+    return json::parse(outcome.out)["rows"];
+  };
+  const json named = rows("ndr-rail");
+  CHECK(rows(file) == named);
+  // Without a number of GPUs it has those that take part, and --set is of the cluster.
+  CHECK(rows(folder.write("open.yaml", "cluster: {device: h100-sxm-80gb, fabric: ndr-rail}\n")) == named);
+  const Outcome topology = tests::orrery({"topology", file});
+  INFO(topology.err);
+  CHECK(topology.status == 0);
+  CHECK(topology.out.find("32 x h100-sxm-80gb on ndr-rail") != std::string::npos);
+  check_refused(tests::orrery({"collective", file, "--op", "all_reduce", "--gpus", "64"}), {"--gpus", "32"});
+  check_refused(tests::orrery({"run", file}), {"cluster.yaml", "model"});
+}
+
 TEST_CASE("options of a collective that make no sense") {
   const auto run = [](std::vector<std::string> more) {
     more.insert(more.begin(), {"collective", "ndr-rail"});

@@ -479,6 +479,8 @@ TEST_CASE("names of theirs lead to models that ship") {
   CHECK(tools::model_of_recipe("meta-llama/Meta-Llama-3.1-405B") == "llama3.1-405b");
   CHECK(tools::model_of_recipe("Llama31Config405B") == "llama3.1-405b");
   CHECK(tools::model_of_recipe("llama3_8b_64k") == "llama3-8b");
+  CHECK(tools::model_of_recipe("deepseek_v4_flash") == "deepseek-v4-flash");
+  CHECK(tools::model_of_recipe("deepseek-ai/DeepSeek-V4-Pro-Base") == "deepseek-v4-pro");
   CHECK(tools::model_of_recipe("Qwen/Qwen3-30B-A3B") == "qwen3-30b-a3b");
   CHECK(tools::model_of_recipe("Mistral-9B").empty());
   CHECK(tools::model_of_recipe("").empty());

@@ -8,6 +8,7 @@
 #include "tests/tools/program.h"
 #include "tests/tools/refused.h"
 #include "tools/import/import.h"
+#include "tools/import/serving_flags.h"
 #include "tools/import/shell_run.h"
 
 using namespace orrery;
@@ -157,6 +158,14 @@ TEST_CASE("a condition that is not known is asked about where it matters, by its
   CHECK(value(draft_of(differs, given), "precision.matmul") == "fp8");
   given.environment["MODE"] = "bf16";
   CHECK(value(draft_of(differs, given), "precision.matmul") == "bf16");
+  // The status of a command that is not run: what the user says of the variable holds.
+  const std::string status =
+      "which srun\nBATCH=$((1-$?))\nif [[ $BATCH -eq 0 ]]; then E='--fp8-format hybrid'; fi\n" + kTraining + "$E";
+  CHECK(refusal(status).find("--env BATCH=VALUE") != std::string::npos);
+  given.environment = {{"BATCH", "0"}};
+  CHECK(value(draft_of(status, given), "precision.matmul") == "fp8");
+  given.environment = {{"BATCH", "1"}};
+  CHECK(value(draft_of(status, given), "precision.matmul") == "bf16");
   // Where the ways differ in what changes no work there is nothing to ask.
   const std::string alike =
       "if [[ -z \"$1\" ]]; then\n  D=(--mock-data --tokenizer-type NullTokenizer)\nelse\n"

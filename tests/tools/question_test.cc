@@ -62,6 +62,34 @@ TEST_CASE(
   CHECK(lone["rows"][0]["set"]["parallelism.tensor"] == "16");
 }
 
+TEST_CASE("a question is said to leave open only what neither a flag nor --set says") {
+  const auto answer = [](const std::vector<std::string>& sets) {
+    std::vector<std::string> words{"run", "--model", "llama3.1-8b", "--device", "h100", "--gpus", "16", "--jobs", "1"};
+    for (const std::string& set : sets) words.insert(words.end(), {"--set", set});
+    const Outcome outcome = tests::orrery(words);
+    INFO(outcome.err);
+    REQUIRE(outcome.status == 0);
+    const std::size_t at = outcome.out.find("The question left open:");
+    return at == std::string::npos ? std::string() : outcome.out.substr(at, outcome.out.find("Where the time") - at);
+  };
+  const std::string bare = answer({});
+  for (const char* part : {"ndr-rail", "megatron-core", "--batch-tokens", "8192 tokens", "bf16"})
+    CHECK(bare.find(part) != std::string::npos);
+  const std::string batch = answer({"batch.global=256"});
+  CHECK(batch.find("--batch-tokens") == std::string::npos);
+  CHECK(batch.find("sequences of 8192 tokens (--seq)") != std::string::npos);
+  CHECK(batch.find("bf16") != std::string::npos);
+  // The sequences are those that run.
+  CHECK(answer({"model.seq=4096"}).find("of 4096 tokens a step") != std::string::npos);
+  CHECK(answer({"precision=fp8"}).find("bf16") == std::string::npos);
+  CHECK(answer({"precision.matmul=fp8"}).find("bf16") == std::string::npos);
+  CHECK(answer({"precision.gradients=bf16"}).find("bf16 (--set") != std::string::npos);
+  CHECK(answer({"software=megatron-core-0.14"}).find("--software") == std::string::npos);
+  CHECK(answer({"cluster.fabric=gt-roce-400", "software=megatron-core-0.14", "batch={global: 256, micro: 1}",
+                "model.seq=2048", "precision=bf16"})
+            .find(" (--") == std::string::npos);
+}
+
 TEST_CASE("flags of a question beside a scenario change it, and --out keeps what was run") {
   const Folder folder;
   const std::string file = (folder.path() / "kept.yaml").string();

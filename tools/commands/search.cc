@@ -466,6 +466,7 @@ int search(SearchFlags& options) {
   const bool first = options.first.asked() && crew->alone() && options.resume.empty() && !options.exhaustive;
   Reach reach = first ? reach_of(job.machine) : Reach{};
   std::optional<LayoutSpace> laid(std::in_place, question.document, question.variations, reach);
+  if (first) laid->keep_details();
   if (crew->serves()) {
     crew->serve([&](std::size_t task) { return work_on_layout(*laid, task); });
     return kDone;

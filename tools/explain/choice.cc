@@ -56,11 +56,17 @@ Choice weigh_best(LayoutSpace& space, const SearchResult& result, unsigned jobs)
   std::vector<Candidate> candidates(weighed);
   std::vector<std::vector<std::string>> assumptions(weighed);
   const std::vector<char> done = for_each_parallel(weighed, jobs, "", [&](std::size_t i) {
+    const double step_s = result.best[i].result.iteration_s;
+    if (const LayoutSpace::Detail* known = space.detail_of(result.best[i].layout)) {
+      candidates[i] = {step_s, shares_of(known->breakdown_s)};
+      assumptions[i] = known->assumptions;
+      return;
+    }
     workloads::Question question;
     question.cache = &space.cache();
     const workloads::StepReport report =
         workloads::simulate_step(space.load(space.layouts()[result.best[i].layout]).job, question);
-    candidates[i] = {result.best[i].result.iteration_s, shares_of(report.breakdown_s)};
+    candidates[i] = {step_s, shares_of(report.breakdown_s)};
     assumptions[i] = report.assumptions;
   });
   if (std::find(done.begin(), done.end(), 0) != done.end()) return out;  // after a Ctrl-C

@@ -21,7 +21,8 @@ struct Choice {
   double error68 = 0;                  // of the ratio of the first two, as a logarithm
   std::vector<std::string> flattered;  // assumptions of the first that those tied with it do not make
 };
-/// Simulates the best once more for where their time goes: a dozen at most, on `jobs` threads.
+/// Simulates the best once more for where their time goes, where the search has not kept it: a dozen at most, on `jobs`
+/// threads.
 Choice weigh_best(LayoutSpace& space, const SearchResult& result, unsigned jobs);
 
 void write_choice(std::ostream& out, const Choice& choice, double step_s);

@@ -16,6 +16,8 @@
 #include "tools/import/known_optimizers.h"
 #include "tools/import/known_recipes.h"
 #include "tools/import/sections.h"
+#include "tools/import/trainer_command.h"
+#include "tools/import/trainer_layout.h"
 
 namespace orrery::tools {
 
@@ -48,6 +50,17 @@ constexpr TrainerKeys kLlamaFactory{"model_name_or_path",
                                     2048,
                                     8,
                                     8};
+// LLaMA-Factory's second version (src/llamafactory/v1/config).
+constexpr TrainerKeys kLlamaFactoryV1{"model",
+                                      "cutoff_len",
+                                      "micro_batch_size",
+                                      "peft_config.name",
+                                      "peft_config.r",
+                                      "peft_config.target_modules",
+                                      "flash_attn",
+                                      2048,
+                                      1,
+                                      8};
 
 bool contains(std::string text, const char* word) {
   std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
@@ -215,7 +228,9 @@ void take_fsdp_section(Sections& config, Draft& draft, std::string& kind) {
 }
 
 void take_trainer_sharding(Sections& config, Draft& draft) {
-  const std::string deepspeed = config.word({"deepspeed"}, "");
+  const std::string dist = config.word({"dist_config.name"}, "");  // of LLaMA-Factory's second version
+  const std::string deepspeed =
+      dist == "deepspeed" ? config.word({"dist_config.config_file"}, "deepspeed") : config.word({"deepspeed"}, "");
   const Settings *fsdp = config.find("fsdp"), *settings = config.document().find_path("fsdp_config");
   const bool sections = settings != nullptr && settings->is_mapping();
   if (settings != nullptr && !sections) {
@@ -223,7 +238,7 @@ void take_trainer_sharding(Sections& config, Draft& draft) {
     draft.assumed("fsdp_config", "the shards of parameters; a file that it names is not read");
   }
   std::string kind = "none";
-  if (fsdp != nullptr || settings != nullptr) kind = "parameters";
+  if (fsdp != nullptr || settings != nullptr || dist.starts_with("fsdp")) kind = "parameters";
   if (fsdp != nullptr && fsdp->is_sequence() &&
       std::any_of(fsdp->items().begin(), fsdp->items().end(),
                   [](const Settings& each) { return each.is_scalar() && each.text() == "shard_grad_op"; }))
@@ -307,12 +322,40 @@ const std::set<std::string> kNoWork{"datasets",
                                     "adam_epsilon",
                                     "pad_to_sequence_len",
                                     "is_llama_derived_model",
-                                    "xformers_attention"};
+                                    "xformers_attention",
+                                    "run_name",
+                                    "use_wandb",
+                                    "use_tensorboard",
+                                    "use_swanlab",
+                                    "save_safetensors",
+                                    "fsdp_transformer_layer_cls_to_wrap",
+                                    "train_dataset",
+                                    "eval_dataset",
+                                    "sample_backend",
+                                    "max_new_tokens",
+                                    "model_class",
+                                    "export_hf_on_finish"};
 
-Draft import_trainer(const std::string& file, const TrainerKeys& keys, const char* name, std::int64_t gpus,
-                     const std::vector<std::string>& sets) {
-  read_text(file);
-  const Settings document = scenarios::read_yaml(file);
+/// Whether all layers are made again, which LLaMA-Factory does unless it is told not to; Megatron-Core's own argument
+/// and FSDP's are taken before.
+void take_trainer_recompute(Sections& config, Draft& draft, Trainer trainer) {
+  const Settings* again = config.find("gradient_checkpointing");
+  const std::string text = again != nullptr && again->is_scalar() ? again->text() : "";
+  const bool off =
+      config.flag({"disable_gradient_checkpointing"}, false) || !config.flag({"enable_activation_checkpointing"}, true);
+  const bool full = trainer == Trainer::axolotl ? !text.empty() && text != "false" && !again->is_null() : !off;
+  const Settings* software = draft.document().find("software");
+  const bool own = software != nullptr && software->is_scalar() && software->text().starts_with("megatron-core");
+  if (text.starts_with("offload"))
+    draft.first("gradient_checkpointing: " + text + ": what layers keep stays on the GPU here");
+  if (!own && (full || !draft.has("recompute"))) draft.set("recompute", std::string(full ? "full" : "none"));
+}
+
+Draft import_trainer(const std::string& file, const Settings& document, Trainer trainer, const char* name,
+                     std::int64_t gpus, const std::vector<std::string>& sets) {
+  const TrainerKeys& keys = trainer == Trainer::axolotl         ? kAxolotl
+                            : trainer == Trainer::llama_factory ? kLlamaFactory
+                                                                : kLlamaFactoryV1;
   if (!document.is_mapping() || document.find(keys.model) == nullptr)
     throw sim::UserError({file, 1, 1}, keys.model, fmt::format("is not there, expected a configuration of {}", name));
   Sections config(document);
@@ -325,27 +368,23 @@ Draft import_trainer(const std::string& file, const TrainerKeys& keys, const cha
   take_trainer_model(config, draft, keys, sets, file);
   take_adapter_of(config, draft, keys);
   take_trainer_sharding(config, draft);
+  const std::int64_t data = take_trainer_degrees(config, draft, trainer, gpus);
   const std::int64_t micro = std::min<std::int64_t>(config.count({keys.micro}, keys.usual_micro), 1'000'000),
                      steps = std::min<std::int64_t>(config.count({"gradient_accumulation_steps"}, 1), 1'000'000);
   draft.set("batch.micro", micro);
-  draft.set("batch.global", micro * steps * gpus);
-  const Settings* half = config.find("fp16");
-  draft.set("precision", std::string(half != nullptr && half->is_scalar() && half->text() == "true" ? "fp16" : "bf16"));
-  const Settings* brain = config.find("bf16");
-  if (brain != nullptr && brain->is_scalar() && brain->text() != "true" && brain->text() != "auto" &&
-      brain->text() != "full")
-    draft.first(fmt::format("bf16: {}: what is trained in fp32 is not modelled; --set precision=NAME for another",
-                            brain->text()));
-  const Settings* again = config.any({"gradient_checkpointing", "disable_gradient_checkpointing"});
-  const bool off = config.flag({"disable_gradient_checkpointing"}, false);
-  const bool factory =
-      keys.usual_micro == kLlamaFactory.usual_micro;  // which makes all layers again unless told not to
-  const bool full = factory ? !off : again != nullptr && again->is_scalar() && again->text() != "false";
-  if (full || !draft.has("recompute")) draft.set("recompute", std::string(full ? "full" : "none"));
-  const Settings* flash = config.find(keys.flash);
-  if (flash != nullptr && flash->is_scalar() && flash->text() != "false" && flash->text() != "disabled")
+  draft.set("batch.global", config.count({"global_batch_size"}, micro * steps * data));
+  take_trainer_precision(config, draft, trainer);
+  take_trainer_recompute(config, draft, trainer);
+  const Settings* flash = config.any({keys.flash, "attn_implementation"});
+  const std::string how = flash != nullptr && flash->is_scalar() ? flash->text() : "";
+  if (how == "eager")
+    draft.set("attention", std::string("unfused"));
+  else if (how == "flex_attention")
+    draft.first("attn_implementation: flex_attention: flash attention is simulated");
+  else if (!how.empty() && how != "false" && how != "disabled")
     draft.set("attention", std::string("flash"));
-  take_optimizer(config.word({"optimizer", "optim"}, "adamw_torch"), draft);
+  take_optimizer(config.word({"optimizer", "optim", "optim_config.name"}, "adamw_torch"), draft);
+  take_trainer_method(config, draft);
   config.remark_on_the_rest(draft, kNoWork, "changes no work of a step that is modelled");
   return draft;
 }
@@ -353,10 +392,17 @@ Draft import_trainer(const std::string& file, const TrainerKeys& keys, const cha
 }  // namespace
 
 Draft import_axolotl(const std::string& file, std::int64_t gpus, const std::vector<std::string>& sets) {
-  return import_trainer(file, kAxolotl, "Axolotl", gpus, sets);
+  read_text(file);
+  return import_trainer(file, scenarios::read_yaml(file), Trainer::axolotl, "Axolotl", gpus, sets);
 }
 Draft import_llamafactory(const std::string& file, std::int64_t gpus, const std::vector<std::string>& sets) {
-  return import_trainer(file, kLlamaFactory, "LLaMA-Factory", gpus, sets);
+  const std::string text = read_text(file);
+  const bool script = text.find("llamafactory-cli train") != std::string::npos;
+  const Settings document = script ? trainer_command(text, file) : scenarios::read_yaml(file);
+  const bool second =
+      document.is_mapping() && document.find("model") != nullptr && document.find(kLlamaFactory.model) == nullptr;
+  return import_trainer(file, document, second ? Trainer::llama_factory_v1 : Trainer::llama_factory, "LLaMA-Factory",
+                        gpus, sets);
 }
 
 }  // namespace orrery::tools

@@ -70,6 +70,8 @@ const std::map<std::string, std::string>& shipped_by_name() {
         {"deepseek-v2-lite", {"deepseek_v2_lite"}},
         {"deepseek-v2", {"deepseek_v2"}},
         {"deepseek-v3", {"deepseek_v3", "DeepSeek-V3-Base"}},
+        {"deepseek-v4-flash", {"deepseek_v4_flash", "DeepSeek-V4-Flash-Base"}},
+        {"deepseek-v4-pro", {"deepseek_v4_pro", "DeepSeek-V4-Pro-Base"}},
         {"kimi-k2", {"kimi_k2", "Kimi-K2-Instruct"}},
         {"gpt-oss-20b", {"gpt_oss_20b", "GPTOSSConfig20B"}},
         {"gpt-oss-120b", {"gpt_oss_120b", "GPTOSSConfig120B"}},

@@ -54,6 +54,19 @@ std::string difference(const std::string& a, const std::string& b) {
   return fmt::format("{}", fmt::join(differing, "; "));
 }
 
+namespace {
+/// The variables that a text of the script's asks: "$A", "${A:-1}".
+std::vector<std::string> names_in(const std::string& text) {
+  std::vector<std::string> names;
+  for (std::size_t at = text.find('$'); at != std::string::npos; at = text.find('$', at + 1)) {
+    std::size_t begin = at + 1 + (text.compare(at, 2, "${") == 0 ? 1 : 0), end = begin;
+    while (end < text.size() && (std::isalnum(static_cast<unsigned char>(text[end])) != 0 || text[end] == '_')) ++end;
+    if (end > begin) names.push_back(text.substr(begin, end - begin));
+  }
+  return names;
+}
+}  // namespace
+
 std::string how_to_say(const ShellDecision& decision) {
   std::vector<std::string> ways;
   for (const std::string& name : decision.variables) {
@@ -61,16 +74,18 @@ std::string how_to_say(const ShellDecision& decision) {
     const bool argument = name == "#" || std::isdigit(static_cast<unsigned char>(name[0])) != 0;
     ways.push_back(argument ? "-- ARGUMENT... behind the file" : fmt::format("--env {}=VALUE", name));
   }
+  // A variable that is assigned what nobody knows, as the status of a command: what the user says of it holds.
+  if (ways.empty()) {
+    for (const std::string& name : names_in(decision.condition)) {
+      if (std::isdigit(static_cast<unsigned char>(name[0])) == 0) ways.push_back(fmt::format("--env {}=VALUE", name));
+    }
+  }
   return ways.empty() ? "the branch that is meant alone in the file" : fmt::format("{}", fmt::join(ways, " and "));
 }
 
 std::string how_to_give(const std::string& text, const std::string& key) {
   std::string how;
-  for (std::size_t at = text.find('$'); at != std::string::npos; at = text.find('$', at + 1)) {
-    std::size_t begin = at + 1 + (text.compare(at, 2, "${") == 0 ? 1 : 0), end = begin;
-    while (end < text.size() && (std::isalnum(static_cast<unsigned char>(text[end])) != 0 || text[end] == '_')) ++end;
-    const std::string name = text.substr(begin, end - begin);
-    if (name.empty()) continue;
+  for (const std::string& name : names_in(text)) {
     const bool argument = std::isdigit(static_cast<unsigned char>(name[0])) != 0;
     how += (how.empty() ? "" : " ") +
            (argument ? "-- ARGUMENT... behind the file for $" + name : fmt::format("--env {}=VALUE", name));

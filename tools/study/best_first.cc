@@ -346,7 +346,14 @@ Score Goal::score(std::int64_t gpus, double step_s, double memory_gb, double ene
 
 std::string work_on_layout(LayoutSpace& space, std::size_t task) {
   const Layout& layout = space.layouts()[task / 2];
-  if (task % 2 == 0) return csv_line(cells_of(evaluate_made([&] { return space.load(layout); }, space.cache())));
+  if (task % 2 == 0) {
+    workloads::StepReport report;
+    const bool detailed = space.wants_detail();
+    const PointResult result =
+        evaluate_made([&] { return space.load(layout); }, space.cache(), detailed ? &report : nullptr);
+    if (detailed && result.status == PointStatus::ok) space.keep(task / 2, report);
+    return csv_line(cells_of(result));
+  }
   try {
     const scenarios::Scenario scenario = space.load(layout);
     if (const auto oom = out_of_memory(scenario)) return csv_line(cells_of(*oom));

@@ -48,14 +48,17 @@ std::optional<PointResult> out_of_memory(const scenarios::Scenario& scenario) {
   return result.status == PointStatus::oom ? std::optional(std::move(result)) : std::nullopt;
 }
 
-PointResult evaluate(const scenarios::Scenario& scenario, workloads::StepCache& cache) {
+PointResult evaluate(const scenarios::Scenario& scenario, workloads::StepCache& cache,
+                     workloads::StepReport* in_detail) {
   const workloads::Job& job = scenario.job;
   PointResult result = memory_of(scenario);
   if (result.status == PointStatus::oom) return result;
   workloads::Question options;
-  options.parts = workloads::Question::Parts::energy;
+  options.parts = in_detail != nullptr ? workloads::Question::Parts::all : workloads::Question::Parts::energy;
   options.cache = &cache;
-  const workloads::StepReport report = workloads::simulate_step(job, options);
+  workloads::StepReport own;
+  workloads::StepReport& report = in_detail != nullptr ? *in_detail : own;
+  report = workloads::simulate_step(job, options);
   const workloads::TrainingCost cost =
       workloads::training_cost(job.training, job.machine.gpus, report.evaluation.tokens_per_s);
   result.iteration_s = sim::to_seconds(report.iteration);

@@ -275,4 +275,19 @@ scenarios::Scenario LayoutSpace::load(const Layout& layout) {
   return scenario;
 }
 
+bool LayoutSpace::wants_detail() {
+  const std::lock_guard lock(mutex_);
+  return keeps_details_ && details_.size() < kMostDetails;
+}
+
+void LayoutSpace::keep(std::size_t layout, const workloads::StepReport& report) {
+  const std::lock_guard lock(mutex_);
+  details_.insert_or_assign(layout, Detail{report.breakdown_s, report.assumptions});
+}
+
+const LayoutSpace::Detail* LayoutSpace::detail_of(std::size_t layout) const {
+  const auto found = details_.find(layout);
+  return found != details_.end() ? &found->second : nullptr;
+}
+
 }  // namespace orrery::tools

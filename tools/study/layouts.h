@@ -2,6 +2,8 @@
 // sharding x sequence-parallel choice that uses all GPUs of a cluster of a given size.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -13,6 +15,7 @@
 #include "scenarios/scenario.h"
 #include "tools/study/offers.h"
 #include "tools/study/variation.h"
+#include "workloads/job/result.h"
 #include "workloads/step/steady_clock.h"
 #include "workloads/step/step_cache.h"
 
@@ -70,6 +73,19 @@ class LayoutSpace {
   workloads::StepCache& cache() { return cache_; }
   const Offers& offers() const { return offers_; }
 
+  /// Where the time of a step goes, and what is assumed of it.
+  struct Detail {
+    std::array<double, workloads::kCategories> breakdown_s{};
+    std::vector<std::string> assumptions;
+  };
+  /// From now on the first layouts that are simulated are asked for their details, which a choice among the best needs:
+  /// a search that simulates few has simulated these, and need not do it again.
+  void keep_details() { keeps_details_ = true; }
+  bool wants_detail();
+  void keep(std::size_t layout, const workloads::StepReport& report);
+  /// Nothing where it was not kept.
+  const Detail* detail_of(std::size_t layout) const;
+
  private:
   void enumerate(std::int64_t gpus);
   void enumerate_experts(Layout layout);
@@ -85,6 +101,7 @@ class LayoutSpace {
   };
   Laid laid_out(const Layout& layout);
 
+  static constexpr std::size_t kMostDetails = 16;
   static constexpr std::size_t kMostCached = 256;  // of 12,288 ranks, folded: about as many megabytes
 
   sim::Settings document_;
@@ -103,6 +120,8 @@ class LayoutSpace {
   std::mutex mutex_;
   std::map<std::int64_t, std::shared_ptr<Loaded>> machines_;  // by GPUs
   std::vector<Laid> laid_;                                    // one for each thread that has none in use
+  bool keeps_details_ = false;
+  std::map<std::size_t, Detail> details_;  // by layout
 };
 
 }  // namespace orrery::tools

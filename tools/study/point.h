@@ -28,12 +28,14 @@ struct PointResult {
 
 /// What is said of a scenario that does not fit its GPUs; nothing of one that does.
 std::optional<PointResult> out_of_memory(const scenarios::Scenario& scenario);
-/// Simulates a scenario, or says that it runs out of memory. `cache`: of the study. Throws what simulate_step throws.
-PointResult evaluate(const scenarios::Scenario& scenario, workloads::StepCache& cache);
+/// Simulates a scenario, or says that it runs out of memory. `cache`: of the study; `in_detail`: where it is given, all
+/// that is known of the step, which takes longer. Throws what simulate_step throws.
+PointResult evaluate(const scenarios::Scenario& scenario, workloads::StepCache& cache,
+                     workloads::StepReport* in_detail = nullptr);
 
 /// Calls `make` and evaluates what it returns; what either throws becomes a row.
 template <class Make>
-PointResult evaluate_made(const Make& make, workloads::StepCache& cache);
+PointResult evaluate_made(const Make& make, workloads::StepCache& cache, workloads::StepReport* in_detail = nullptr);
 /// For evaluate_made: the row of the exception being handled.
 PointResult failed_point();
 
@@ -50,9 +52,9 @@ std::vector<std::string> point_text(const PointResult& result, bool energy = fal
 std::vector<std::string> point_titles(bool energy = false);
 
 template <class Make>
-PointResult evaluate_made(const Make& make, workloads::StepCache& cache) {
+PointResult evaluate_made(const Make& make, workloads::StepCache& cache, workloads::StepReport* in_detail) {
   try {
-    return evaluate(make(), cache);
+    return evaluate(make(), cache, in_detail);
   } catch (...) {
     return failed_point();
   }

@@ -156,7 +156,7 @@ void DataCollectives::reduce_rest() {
   for (auto chunk = chunks.rbegin(); chunk != chunks.rend(); ++chunk) {
     writer_.begin({PassKind::forward, *chunk, -1});
     const double parameters = stage_.split.parameters(stage_.range(*chunk), data_.held);
-    if (parameters > 0 || data_.held != HeldPart::experts) {
+    if (parameters > 0 || !data_.of_experts()) {
       transfers_.reduce(parameters * data_.bytes.reduced);
       transfers_.leave(parameters);
     }
@@ -194,7 +194,7 @@ std::vector<std::uint32_t> DataCollectives::gather_chunk(std::int32_t chunk, std
       bucket_parameters(data_.buckets.parameter_bucket, data_.bytes.parameter, chunk) * data_.bytes.parameter;
   const auto parts = bucket > 0 ? std::max<std::int64_t>(1, std::llround(bytes / bucket)) : 1;
   std::vector<std::uint32_t> gathers;
-  if (data_.held == HeldPart::experts && bytes == 0) return gathers;
+  if (data_.of_experts() && bytes == 0) return gathers;
   for (std::int64_t i = 0; i < parts; ++i)
     gathers.push_back(transfers_.gather(bytes / static_cast<double>(parts), waits));
   return gathers;

@@ -57,7 +57,9 @@ struct DataParallelism {
   calibration::FetchStyle fetches;
 
   /// Frozen weights have no gradients, and come out of a step as they were.
-  bool is_frozen() const { return held == HeldPart::frozen; }
+  bool is_frozen() const { return held >= HeldPart::frozen; }
+  /// Of routed experts, which not every layer has.
+  bool of_experts() const { return held == HeldPart::experts || held == HeldPart::frozen_experts; }
   bool shards() const { return sharding != calibration::Sharding::none; }
   bool shards_parameters() const { return sharding == calibration::Sharding::parameters && replicas > 1; }
   /// Passes go to fewer ranks than share out a state, or in other types than these are held in.

@@ -129,6 +129,10 @@ double LayerSplit::parameters_of(std::int64_t layer, HeldPart which) const {
       return trained[at];
     case HeldPart::frozen:
       return held[at] - trained[at];
+    case HeldPart::frozen_but_experts:
+      return held[at] - trained[at] - experts[at];
+    case HeldPart::frozen_experts:
+      return experts[at];
   }
   return 0;
 }

@@ -10,8 +10,8 @@
 namespace orrery::workloads {
 
 /// Which of a layer's parameters: routed experts are held by other ranks than the rest; those that are trained, and
-/// those that are frozen.
-enum class HeldPart : std::uint8_t { all, but_experts, experts, trained, frozen };
+/// those that are frozen, and of these routed experts and the rest.
+enum class HeldPart : std::uint8_t { all, but_experts, experts, trained, frozen, frozen_but_experts, frozen_experts };
 
 /// A network cut into the chunks of a pipeline's stages.
 struct LayerSplit {

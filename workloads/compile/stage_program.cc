@@ -59,9 +59,10 @@ class StageCompiler {
         passes_(std::move(parts), stage_, library, writer, data_),
         end_(inputs.update, stage_, prices, library, writer) {
     data_.emplace_back(inputs.data, stage_, prices, library, writer, inputs.update.host, inputs.workload.new_weights);
-    if (inputs.data_apart)
-      data_.emplace_back(*inputs.data_apart, stage_, prices, library, writer, inputs.update.host,
-                         inputs.workload.new_weights);
+    for (const std::optional<DataParallelism>* apart : {&inputs.data_apart, &inputs.frozen_experts}) {
+      if (*apart)
+        data_.emplace_back(**apart, stage_, prices, library, writer, inputs.update.host, inputs.workload.new_weights);
+    }
   }
 
   /// `listed`: operations of the stages before.

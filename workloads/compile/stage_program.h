@@ -19,6 +19,8 @@ struct ProgramInputs {
   DataParallelism data;
   /// Of what goes another way than the rest: routed experts, or beside adapters frozen weights that are shared out.
   std::optional<DataParallelism> data_apart;
+  /// Of frozen experts, where other ranks share them out than the rest.
+  std::optional<DataParallelism> frozen_experts;
   MessageStyle messages;
   UpdateStyle update;
   /// Bytes of the largest magnitudes of a block that a pass in fp8 ends by reducing over tensor- and data-parallel

@@ -52,7 +52,7 @@ class UnitCollectives {
   };
   /// A layer without experts, or without adapters.
   bool is_empty(const Unit& unit) const {
-    const bool part = data_.held == HeldPart::experts || data_.held == HeldPart::trained;
+    const bool part = data_.of_experts() || data_.held == HeldPart::trained;
     return part && unit.parameters == 0;
   }
   void gather(std::size_t i);

@@ -100,28 +100,40 @@ HostCopies host_copies_of(const Method& method, const calibration::OptimizerStyl
   return host;
 }
 
-std::optional<DataParallelism> expert_parallelism_of(DataParallelism data, const Job& job) {
-  if (!job.model.experts.any() || data.held == HeldPart::trained) return {};
-  data.held = HeldPart::experts;
+namespace {
+/// `data` among the ranks that hold the same experts.
+DataParallelism among_holders_of_experts(DataParallelism data, std::int64_t replicas, std::int64_t owners) {
   data.among.owners = CommGroup::expert_data;
   data.among.repeats = CommGroup::expert_replicate;
   data.among.forward = data.among.backward = data.among.reduced = CommGroup::expert_data;
-  data.replicas = job.expert_replicas();
-  data.owners = job.expert_shard_ranks();
-  data.among.ranks = {data.owners, data.owners, 0};
-  // Beside one replica of the rest those of experts may be several.
-  settle_for_holders(job.software, job.parallelism, job.method.precision, job.microbatches(), data);
+  data.replicas = replicas;
+  data.owners = owners;
+  data.among.ranks = {owners, owners, 0};
   return data;
 }
+}  // namespace
 
-std::optional<DataParallelism> frozen_parallelism_of(DataParallelism data, const Method& method) {
-  if (!method.adapters.any() || !data.shards_parameters()) return {};
+DataApart data_apart_of(const DataParallelism& data, const Job& job) {
+  const Method& method = job.method;
+  std::optional<DataParallelism> experts;
+  if (job.model.experts.any()) {
+    experts = among_holders_of_experts(data, job.expert_replicas(), job.expert_shard_ranks());
+    experts->held = HeldPart::experts;
+    // Beside one replica of the rest those of experts may be several.
+    settle_for_holders(job.software, job.parallelism, method.precision, job.microbatches(), *experts);
+  }
+  if (!method.adapters.any()) return {experts, {}, {}};
   const FrozenBytes bytes = frozen_bytes(method.adapters, method.precision);
-  data.held = HeldPart::frozen;
-  data.bytes.parameter = data.bytes.fetched = bytes.blocks;
-  data.bytes.ends = bytes.ends / bytes.blocks;
-  data.fetches.quantised_fetches = false;  // they are held in few bits, or meant to be read as they are
-  return data;
+  const auto frozen = [&](DataParallelism of, HeldPart which) -> std::optional<DataParallelism> {
+    if (!of.shards_parameters()) return {};
+    of.held = which;
+    of.bytes.parameter = of.bytes.fetched = bytes.blocks;
+    of.bytes.ends = bytes.ends / bytes.blocks;
+    of.fetches.quantised_fetches = false;  // they are held in few bits, or meant to be read as they are
+    return of;
+  };
+  if (!experts || job.parallelism.expert == 1) return {{}, frozen(data, HeldPart::frozen), {}};
+  return {{}, frozen(data, HeldPart::frozen_but_experts), frozen(*experts, HeldPart::frozen_experts)};
 }
 
 namespace {
@@ -188,8 +200,8 @@ double slowest_of(double spread, const Parallelism& parallelism, std::int64_t mi
 ProgramInputs program_inputs_of(const Job& job, const Workload& workload) {
   const calibration::Software& software = job.software;
   const Schedule& schedule = *job.parallelism.schedule;
-  ProgramInputs inputs{workload, job.parallelism.chunk_map(), {}, data_parallelism_of(job),
-                       {},       message_style_of(job),       {}, 0};
+  ProgramInputs inputs{
+      workload, job.parallelism.chunk_map(), {}, data_parallelism_of(job), {}, {}, message_style_of(job), {}, 0};
   inputs.passes = {software.host,
                    software.overlap,
                    software.layers.linear.rates,
@@ -214,8 +226,9 @@ ProgramInputs program_inputs_of(const Job& job, const Workload& workload) {
   inputs.update = {job.method.optimizer,  job.method.precision,
                    software.optimizer,    !job.parallelism.optimizer_post_validation,
                    job.ties_embeddings(), host_copies_of(job.method, software.optimizer, job.machine)};
-  inputs.data_apart = job.method.adapters.any() ? frozen_parallelism_of(inputs.data, job.method)
-                                                : expert_parallelism_of(inputs.data, job);
+  const DataApart apart = data_apart_of(inputs.data, job);
+  inputs.data_apart = job.method.adapters.any() ? apart.frozen : apart.experts;
+  inputs.frozen_experts = apart.frozen_experts;
   inputs.slowest = slowest_of(pace_spread_of(job.machine, job.power), job.parallelism, job.microbatches());
   const bool by_unit = inputs.data.by_unit || (inputs.data_apart && inputs.data_apart->by_unit);
   inputs.takes_turns = job.overlap.experts && job.model.experts.any() && !by_unit;

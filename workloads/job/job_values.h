@@ -16,12 +16,14 @@ DataParallelism data_parallelism_of(const Job& job);
 inline constexpr double kHostMemoryRate = 200e9;
 /// What of its states lies with the host and how it gets there: nothing where the job says nothing.
 HostCopies host_copies_of(const Method& method, const calibration::OptimizerStyle& style, const Machine& machine);
-/// `data` as it is of routed experts, which so many ranks hold alike, of which `owners` share out a state; nothing
-/// where the model has none.
-std::optional<DataParallelism> expert_parallelism_of(DataParallelism data, const Job& job);
-/// `data` as it is of frozen weights beside adapters, which are gathered for every pass and never reduced; nothing
-/// where every rank holds them all.
-std::optional<DataParallelism> frozen_parallelism_of(DataParallelism data, const Method& method);
+/// Data parallelism of what goes another way than the rest. Routed experts, which the ranks of `owners` hold alike:
+/// nothing where the model has none, or only adapters are trained. Frozen weights beside adapters, which are gathered
+/// for every pass and never reduced: nothing where every rank holds them all; routed ones are told apart where expert
+/// ranks share them out.
+struct DataApart {
+  std::optional<DataParallelism> experts, frozen, frozen_experts;
+};
+DataApart data_apart_of(const DataParallelism& data, const Job& job);
 MessageStyle message_style_of(const Job& job);
 ProgramInputs program_inputs_of(const Job& job, const Workload& workload);
 /// Standard deviation of GPUs' pace, over the mean: the fleet's own and that of their temperatures, independent.

@@ -127,13 +127,6 @@ double spared_weight_bytes(const StateStyle& style, double parameters) {
   return calibration::bytes_of(style.precision.activations) * parameters;
 }
 
-/// Weights that are not trained, as they are held: a quantised one is not kept in 16 bit too. `shared_by`: ranks.
-StageMemory frozen_states(const FrozenBytes& bytes, double blocks, double ends, double shared_by) {
-  StageMemory m;
-  m.parameters = (blocks * bytes.blocks + ends * bytes.ends) / shared_by;
-  return m;
-}
-
 /// Embedding tables, whose sparse optimizer needs no gradients of its own: rows that were met are updated at once.
 StageMemory table_states(const Recommender& model, double parameters) {
   StageMemory m;
@@ -386,10 +379,7 @@ namespace {
 /// Of all weights but experts', and of experts.
 struct StateStyles {
   StateStyle dense, experts;
-  std::optional<StateStyle> frozen;  // beside adapters, where their weights are shared out
-};
-struct DataApart {
-  std::optional<DataParallelism> experts, frozen;
+  std::vector<StateStyle> frozen;  // beside adapters, where their weights are shared out
 };
 StateStyles state_styles(const DataParallelism& data, const DataApart& apart, const Method& method,
                          const calibration::Software& software, const Machine& machine) {
@@ -408,12 +398,29 @@ StateStyles state_styles(const DataParallelism& data, const DataApart& apart, co
                          host_copies_of(method, software.optimizer, machine)};
   StateStyle experts = style;
   experts.data = apart.experts.value_or(data);
-  std::optional<StateStyle> frozen;
-  if (apart.frozen) {
-    frozen = style;
-    frozen->data = *apart.frozen;
+  std::vector<StateStyle> frozen;
+  for (const std::optional<DataParallelism>* shared : {&apart.frozen, &apart.frozen_experts}) {
+    if (!*shared) continue;
+    frozen.push_back(style);
+    frozen.back().data = **shared;
   }
   return {style, experts, frozen};
+}
+
+/// Weights that are not trained, as they are held: a quantised one is not kept in 16 bit too. What no style of
+/// `frozen` shares out is whole.
+double frozen_parameter_bytes(const Method& method, const StageLayout& stage, const std::vector<StateStyle>& frozen) {
+  const FrozenBytes bytes = frozen_bytes(method.adapters, method.precision);
+  const auto of = [&](HeldPart which) {
+    const StageParameters held = parameters_of_stage(stage, which);
+    return held.blocks * bytes.blocks + held.ends * bytes.ends;
+  };
+  double sum = of(HeldPart::frozen);
+  for (const StateStyle& shared : frozen) {
+    const double whole = of(shared.data.held), second = real(shared.data.among.ranks.secondary);
+    sum += whole * (1 / shared.weights_shared_by() - 1) + (second > 0 ? whole / second : 0);
+  }
+  return sum;
 }
 
 /// Beyond this rank's share, which stays.
@@ -458,7 +465,7 @@ double messages_received(const StageLayout& stage) {
 std::vector<std::vector<PassBytes>> chunk_bytes(const Job& job, const LayerSplit& split) {
   const ChunkMap map = job.parallelism.chunk_map();
   const DataParallelism data = data_parallelism_of(job);
-  const DataApart others{expert_parallelism_of(data, job), frozen_parallelism_of(data, job.method)};
+  const DataApart others = data_apart_of(data, job);
   const StateStyles styles = state_styles(data, others, job.method, job.software, job.machine);
   const calibration::MemoryHabits& habits = job.software.memory;
   const bool apart = styles.dense.data.held != HeldPart::trained && !job.model.recommender.any();
@@ -470,8 +477,8 @@ std::vector<std::vector<PassBytes>> chunk_bytes(const Job& job, const LayerSplit
     const StageLayout here{split, map, stage};
     UnitBytes units = unit_bytes(styles.dense, here);
     if (apart && styles.experts.data.held == HeldPart::experts) units.blocks += unit_bytes(styles.experts, here).blocks;
-    if (styles.frozen) {
-      const UnitBytes frozen = unit_bytes(*styles.frozen, here);
+    for (const StateStyle& still : styles.frozen) {
+      const UnitBytes frozen = unit_bytes(still, here);
       units.blocks += frozen.blocks;
       units.ends += frozen.ends;
     }
@@ -506,7 +513,7 @@ HostLead host_lead(const calibration::HostLaunches& launches, const calibration:
 std::vector<StageMemory> stage_memory(const Job& job, const LayerSplit& split) {
   const Parallelism& layout = job.parallelism;
   const DataParallelism data = data_parallelism_of(job);
-  const DataApart others{expert_parallelism_of(data, job), frozen_parallelism_of(data, job.method)};
+  const DataApart others = data_apart_of(data, job);
   const auto [style, of_experts, frozen] = state_styles(data, others, job.method, job.software, job.machine);
   const double element = calibration::bytes_of(job.method.precision.activations);
   const bool ties_ends = job.ties_embeddings();
@@ -531,14 +538,7 @@ std::vector<StageMemory> stage_memory(const Job& job, const LayerSplit& split) {
     const StageParameters experts = tables ? StageParameters{} : apart;
     StageMemory m = sum_of(model_states(style, held), model_states(of_experts, experts));
     if (tables) m = sum_of(m, table_states(job.model.recommender, apart.all));
-    const StageParameters still = adapts ? parameters_of_stage(here, HeldPart::frozen) : StageParameters{};
-    if (adapts)
-      m = sum_of(m, frozen_states(frozen_bytes(job.method.adapters, job.method.precision), still.blocks, still.ends,
-                                  frozen ? frozen->weights_shared_by() : 1));
-    if (frozen && data.among.ranks.secondary > 0)
-      m.parameters += frozen_states(frozen_bytes(job.method.adapters, job.method.precision), still.blocks, still.ends,
-                                    real(data.among.ranks.secondary))
-                          .parameters;
+    if (adapts) m.parameters += frozen_parameter_bytes(job.method, here, frozen);
     if (!adapts) {  // adapters compute in 16 bit, and frozen weights are held in the type of the products
       m.parts.weight_copies = weight_copy_bytes(style, held.blocks) + weight_copy_bytes(of_experts, experts.blocks);
       m.parameters -= spared_weight_bytes(style, held.blocks) + spared_weight_bytes(of_experts, experts.blocks);
@@ -546,7 +546,8 @@ std::vector<StageMemory> stage_memory(const Job& job, const LayerSplit& split) {
     const bool head = has_head(here);
     m.parts.gathered =
         gathered_bytes(style, held, head) + (experts.all > 0 ? gathered_bytes(of_experts, experts, head) : 0);
-    if (frozen) m.parts.gathered += gathered_bytes(*frozen, still, head);
+    for (const StateStyle& still : frozen)
+      m.parts.gathered += gathered_bytes(still, parameters_of_stage(here, still.data.held), head);
     m.parts.messages = message_bytes(layout, element, job.overlap.pipeline, job.software.layers, split.network, stage) +
                        messages_received(here) * real(job.microbatches()) *
                            received(job.software.memory, job.method.precision, split.network);

@@ -18,7 +18,12 @@ using Part = LinearOp::Part;
 using sim::real;
 
 bool column_parallel(Part part) {
-  return part == Part::attention_in || part == Part::mlp_in || part == Part::shared_in || part == Part::expert_in;
+  return part == Part::attention_in || part == Part::mlp_in || part == Part::shared_in || part == Part::expert_in ||
+         part == Part::latent_up;
+}
+bool of_attention(Part part) {
+  return part == Part::attention_in || part == Part::attention_out || part == Part::latent_down ||
+         part == Part::latent_up || part == Part::latent_out;
 }
 bool of_experts(Part part) { return part == Part::expert_in || part == Part::expert_out; }
 
@@ -31,9 +36,9 @@ class AdapterWriter {
         adapters_(writer.computation().adapters),
         part_(beside.part),
         column_(column_parallel(beside.part)),
-        half_(beside.part == Part::attention_in || beside.part == Part::attention_out ? kAttention : kFeedForward),
+        half_(of_attention(beside.part) ? kAttention : kFeedForward),
         routed_(of_experts(beside.part)),
-        cut_over_(routed_ ? 1 : z_.tensor),
+        cut_over_(routed_ || beside.part == Part::latent_down ? 1 : z_.tensor),
         tokens_(beside.products.front().tokens),
         in_(beside.products.front().in) {
     for (const MatMul& product : beside.products) out_ += product.out;
@@ -58,10 +63,11 @@ class AdapterWriter {
     return ops;
   }
 
-  /// Without dropout the input of the adapter beside the projection is what attention keeps of its output anyway.
+  /// Without dropout the input of the adapter beside the projection is what attention keeps of its output anyway, and
+  /// latent attention keeps what its products read.
   void keep(Layer& layer) const {
     const double e = w_.element(), input = real(tokens_) * real(in_);
-    const bool kept_already = part_ == Part::attention_out && !adapters_.dropout;
+    const bool kept_already = of_attention(part_) && part_ != Part::attention_in && !adapters_.dropout;
     if (!kept_already) layer.kept.push_back({"adapter input", input, adapters_.dropout ? e + 1 : e, half_});
     layer.kept.push_back({"adapter's inside", real(tokens_of_up()) * real(adapters_.rank), e, half_});
   }
@@ -137,6 +143,9 @@ bool adapted(const LinearOp& op, const Adapters& adapters) {
   switch (op.part) {
     case Part::attention_in:
     case Part::attention_out:
+    case Part::latent_down:
+    case Part::latent_up:
+    case Part::latent_out:
       return true;
     case Part::mlp_in:
     case Part::mlp_out:
@@ -238,8 +247,20 @@ FrozenBytes frozen_bytes(const Adapters& adapters, const Precision& precision) {
 }
 
 namespace {
-/// Beside attention of the usual kind, of one layer.
+/// Beside latent attention: whole ones beside what compresses, the rest cut as column- and row-parallel ones are.
+double beside_latent(const Model& model, const Adapters& adapters, std::int64_t tensor) {
+  const LatentAttention& latent = model.attention.latent;
+  const double t = real(tensor), r = real(adapters.rank), h = real(model.hidden), heads = real(model.attention.heads);
+  const double rows = std::max(1.0, static_cast<double>(adapters.rank / tensor));
+  const double q = heads * real(latent.qk_dim()), kv = heads * real(latent.nope_dim + latent.v_dim),
+               out = heads * real(latent.v_dim), width = real(latent.q_rank + latent.kv_rank + latent.rope_dim);
+  const double read = latent.q_rank > 0 ? real(latent.q_rank) : h;
+  return r * (h + width) + rows * (read + real(latent.kv_rank)) + r * (q + kv) / t + r * (out / t + h);
+}
+
+/// Beside attention, of one layer; where blocks differ, latent attention has none.
 double beside_attention(const Model& model, const Adapters& adapters, std::int64_t tensor) {
+  if (model.attention.latent.any() && !model.pattern.any()) return beside_latent(model, adapters, tensor);
   if (model.attention.latent.any() || model.attention.sparse.compressed()) return 0;
   const double t = real(tensor), r = real(adapters.rank), h = real(model.hidden);
   const double q = real(model.attention_width()), out = real(model.output_width());

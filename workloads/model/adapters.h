@@ -8,7 +8,8 @@ namespace orrery::workloads {
 
 /// Freezes a network and puts adapters beside its products: those of attention, and where `adapters.on_mlp` those of
 /// MLPs, of shared experts and of routed ones; all routed experts of a rank share one, as in Megatron-Bridge
-/// (src/megatron/bridge/peft/lora.py, share_expert_adapters). Latent attention has none. Frozen products have no weight
+/// (src/megatron/bridge/peft/lora.py, share_expert_adapters). Latent attention has them beside all its products where
+/// blocks are alike, and none in a pattern of blocks. Frozen products have no weight
 /// gradient and need no saved input; embedding and norms have no gradient of their own either, though a norm's backward
 /// kernel makes one all the same.
 ///

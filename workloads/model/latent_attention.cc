@@ -25,9 +25,15 @@ LatentAttentionHalf::LatentAttentionHalf(LayerWriter& writer)
       keys_(writer, {heads_, latent_.kv_rank + latent_.rope_dim, latent_.kv_rank, latent_.kv_rank + latent_.rope_dim}) {
 }
 
+/// Adapters stand beside it where all blocks are alike.
+LinearOp::Part LatentAttentionHalf::part(LinearOp::Part of_all) const {
+  return m_.pattern.any() ? LinearOp::Part::other : of_all;
+}
+
 /// What every token is compressed to: keys and values with the shared part of the keys that is rotated, and queries.
 void LatentAttentionHalf::compress() {
   LinearOp op;
+  op.part = part(LinearOp::Part::latent_down);
   const auto down = [&](const char* name, std::int64_t width) {
     MatMul p = w_.product(name, width, m_.hidden);
     p.tokens = own_;
@@ -53,7 +59,7 @@ void LatentAttentionHalf::expand(const char* name, std::int64_t width_per_head, 
   w_.cast(real(own_) * real(rank), "cast compressed", Direction::forward);
   std::optional<InputExchange> input = w_.enter();
   if (input) input->elements = z_.of_token(gathered);
-  w_.column({w_.product(name, heads_ * width_per_head, rank)}, input);
+  w_.column({w_.product(name, heads_ * width_per_head, rank)}, input, part(LinearOp::Part::latent_up));
   w_.cast_gradient(of_heads(width_per_head));
 }
 
@@ -78,7 +84,8 @@ void LatentAttentionHalf::rotate() {
 void LatentAttentionHalf::write(std::int64_t window) {
   w_.half_norm();
   w_.cast(z_.outside, "cast input", Direction::forward);
-  if (latent_.q_rank == 0) w_.column({w_.product("query", heads_ * latent_.qk_dim(), m_.hidden)}, w_.enter());
+  if (latent_.q_rank == 0)
+    w_.column({w_.product("query", heads_ * latent_.qk_dim(), m_.hidden)}, w_.enter(), part(LinearOp::Part::latent_up));
   compress();
   const bool again = w_.computation().again(&RecomputedParts::latent_up);
   if (again) w_.add(Recomputed{true});
@@ -99,7 +106,7 @@ void LatentAttentionHalf::write(std::int64_t window) {
     w_.add(attention_op(w_, heads_, heads_, (latent_.qk_dim() + latent_.v_dim) / 2, window));
   }
   w_.cast(of_heads(latent_.v_dim), "cast attention output", Direction::forward);
-  w_.row("attention projection", heads_ * latent_.v_dim);
+  w_.row("attention projection", heads_ * latent_.v_dim, part(LinearOp::Part::latent_out));
   w_.leave();
   w_.bias_dropout_residual();
 }

@@ -21,6 +21,7 @@ class LatentAttentionHalf {
   void weigh(Layer& layer) const;
 
  private:
+  LinearOp::Part part(LinearOp::Part of_all) const;
   void compress();
   void norm(const char* name, const char* name_backward, std::int64_t width);
   void expand(const char* name, std::int64_t width_per_head, std::int64_t rank, std::int64_t gathered);

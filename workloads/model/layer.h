@@ -107,7 +107,10 @@ struct LinearOp {
     shared_in,
     shared_out,
     expert_in,
-    expert_out
+    expert_out,
+    latent_down,  // on every tensor rank whole
+    latent_up,
+    latent_out
   } part = Part::other;
   std::vector<StreamingOp> sums = {};  // backward: gradients of the input added up
   bool detached = false;               // its input has no gradient

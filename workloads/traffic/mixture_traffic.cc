@@ -583,10 +583,11 @@ struct AdapterCalls {
 };
 /// Of each pair of products of attention, dense MLPs and shared experts.
 AdapterCalls adapters_of(const Model& model, const Adapters& adapters, const MixtureLayers& layers) {
-  const double attention = model.attention.latent.any() ? 0 : layers.attention;
+  const bool latent = model.attention.latent.any(), none = latent && model.pattern.any();
+  const double attention = none ? 0 : layers.attention;
   const double shared = model.experts.shared > 0 ? layers.experts : 0;
-  const double all = attention + (adapters.on_mlp ? layers.dense + shared : 0);
-  return {all, all};
+  const double mlps = adapters.on_mlp ? layers.dense + shared : 0;
+  return {(latent ? 2 : 1) * attention + mlps, attention + mlps};  // latent attention expands queries, and the rest
 }
 AdapterCalls adapter_calls_again(const MixtureFacts& facts) {
   const Method& method = facts.method;
@@ -596,6 +597,9 @@ AdapterCalls adapter_calls_again(const MixtureFacts& facts) {
   const MixtureLayers layers = layers_of(facts.model);
   const double attention = facts.model.attention.latent.any() ? 0 : layers.attention;
   AdapterCalls calls{parts.qkv ? attention : 0, parts.attention_out ? attention : 0};
+  const LatentAttention& latent = facts.model.attention.latent;
+  if (latent.any() && !facts.model.pattern.any() && parts.latent_up)
+    calls.gathered = (latent.q_rank > 0 ? 2 : 1) * layers.attention;
   if (!method.adapters.on_mlp) return calls;
   const double shared = parts.experts && facts.model.experts.shared > 0 ? layers.experts : 0;
   calls.gathered += (parts.mlp ? layers.dense : 0) + shared;

@@ -548,13 +548,26 @@ class ClosedForm {
     states().add_all(CommGroup::data, CommGroup::replicate, job_.shard_ranks(), job_.replicas(), whole, gathered);
     if (adapters_.any()) {
       const FrozenBytes bytes = frozen_bytes(adapters_, job_.method.precision);
-      const double frozen = real(p_.tensor) * (layers * bytes.blocks + (shard.embedding + shard.head) * bytes.ends);
+      // Routed experts go along where no expert ranks share them out.
+      const double experts =
+          job_.model.experts.any() ? mixture_parameters(job_.model, split_of(job_)).experts * bytes.blocks : 0;
+      const double frozen = real(p_.tensor) * (layers * bytes.blocks + (shard.embedding + shard.head) * bytes.ends) +
+                            (p_.expert == 1 ? real(p_.expert_tensor) * experts : 0);
+      if (p_.expert > 1) frozen_experts(real(p_.expert * p_.expert_tensor) * experts);
       states().add_frozen(CommGroup::data, job_.shard_ranks(), job_.replicas(), frozen);
       add_frozen_host_rows({p_, job_.method, job_.software}, frozen,
                            {job_.shard_ranks(), job_.replicas(), microbatches_of_a_replica()}, rows_);
     }
     add_host_rows({p_, job_.method, job_.software}, whole, gathered,
                   {job_.shard_ranks(), job_.replicas(), microbatches_of_a_replica()}, rows_);
+  }
+
+  /// Of so many bytes.
+  void frozen_experts(double bytes) {
+    states().add_frozen(CommGroup::expert_data, job_.expert_shard_ranks(), job_.expert_replicas(), bytes);
+    if (job_.expert_replicas() > 1)
+      add_frozen_host_rows({p_, job_.method, job_.software}, bytes,
+                           {job_.expert_shard_ranks(), job_.expert_replicas(), microbatches_of_a_replica()}, rows_);
   }
 
   void expert_data() {

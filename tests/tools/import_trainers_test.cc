@@ -1,0 +1,153 @@
+// What Axolotl's and LLaMA-Factory's files say of the layout, of how weights are held and of the way of training; and
+// LLaMA-Factory's command in a script. import_forms_test.cc has their plain files and the law that nothing is dropped.
+#include <fmt/format.h>
+
+#include "scenarios/scenario.h"
+#include "tests/catch.h"
+#include "tests/tools/program.h"
+#include "tests/tools/refused.h"
+#include "tools/import/import.h"
+
+using namespace orrery;
+using tests::check_refused;
+using tests::Folder;
+
+namespace {
+
+constexpr const char* kArguments[] = {"model_name_or_path: Qwen/Qwen2.5-7B-Instruct",
+                                      "stage: sft",
+                                      "finetuning_type: full",
+                                      "cutoff_len: 4096",
+                                      "per_device_train_batch_size: 2",
+                                      "gradient_accumulation_steps: 4",
+                                      "bf16: true"};
+
+std::string factory_file(const std::string& more = "") {
+  return fmt::format("{}\n{}", fmt::join(kArguments, "\n"), more);
+}
+std::string axolotl_file(const std::string& more) {
+  return "base_model: NousResearch/Llama-2-13b-hf\nsequence_len: 4096\nmicro_batch_size: 2\n"
+         "gradient_accumulation_steps: 2\noptimizer: adamw_torch\nbf16: true\n" +
+         more;
+}
+std::string value_of(const tools::Draft& draft, const char* key) {
+  const sim::Settings* value = draft.document().find_path(key);
+  return value != nullptr ? value->text() : "";
+}
+std::string said(const tools::Draft& draft) {
+  return fmt::format("{}\n{}", fmt::join(draft.ignored(), "\n"), fmt::join(draft.assumed(), "\n"));
+}
+
+}  // namespace
+
+TEST_CASE("LLaMA-Factory's command in a script says what its file says, and what stands behind the file goes over it") {
+  const Folder folder;
+  const std::string plain = tools::import_llamafactory(folder.write("f.yaml", factory_file()), 8, {}).yaml();
+  std::string flags;
+  for (const std::string argument : kArguments) {
+    const std::size_t colon = argument.find(':');
+    flags += fmt::format(" \\\n  --{}{}", argument.substr(0, colon), argument.substr(colon + 1));
+  }
+  const auto body = [](const std::string& yaml) { return yaml.substr(yaml.find("\ncluster:")); };
+  const std::string script = folder.write("train.sh", "#!/bin/bash\nllamafactory-cli train" + flags + "\n");
+  CHECK(tools::import_kind(script) == "llamafactory");
+  CHECK(body(tools::import_llamafactory(script, 8, {}).yaml()) == body(plain));
+  const auto batch = [&](const std::string& line) {
+    return value_of(tools::import_llamafactory(folder.write("run.sh", line + "\n"), 8, {}), "batch.global");
+  };
+  CHECK(batch("llamafactory-cli train f.yaml") == "64");  // 2 x 4 x 8
+  CHECK(batch("llamafactory-cli train f.yaml gradient_accumulation_steps=2") == "32");
+  CHECK(batch("FORCE_TORCHRUN=1 llamafactory-cli train f.yaml --gradient_accumulation_steps 1") == "16");
+  CHECK_THROWS_WITH(batch("llamafactory-cli train none.yaml"), ContainsSubstring("none.yaml, which is not there"));
+  // A word that nobody knows is named.
+  CHECK(said(tools::import_llamafactory(folder.write("odd.sh", "llamafactory-cli train f.yaml zzz_unheard\n"), 8, {}))
+            .find("zzz_unheard") != std::string::npos);
+}
+
+TEST_CASE("degrees of a trainer's file are the layout, and GPUs as many as they multiply to") {
+  const Folder folder;
+  const auto axolotl = [&](const std::string& more, std::int64_t gpus) {
+    return tools::import_axolotl(folder.write("a.yml", axolotl_file(more)), gpus, {});
+  };
+  const tools::Draft tensor = axolotl("fsdp_version: 2\nfsdp_config: {}\ntensor_parallel_size: 2\n", 8);
+  CHECK(value_of(tensor, "parallelism.tensor") == "2");
+  CHECK(value_of(tensor, "batch.global") == "16");  // 2 x 2 x 8 / 2
+  const tools::Draft more = axolotl(
+      "fsdp_version: 2\nfsdp_config: {}\ntensor_parallel_size: 4\n"
+      "context_parallel_size: 2\ndp_shard_size: 2\n",
+      8);
+  CHECK(value_of(more, "cluster.gpus") == "16");  // 4 x 2 x 2
+  REQUIRE_FALSE(more.ignored().empty());
+  CHECK(more.ignored().front().find("cluster.gpus: 16") != std::string::npos);
+  CHECK_NOTHROW(scenarios::load_scenario(tensor.document()));
+  // Shards of a group of 4, replicated twice.
+  const tools::Draft groups = axolotl("fsdp_version: 2\nfsdp_config: {}\ndp_shard_size: 4\ndp_replicate_size: 2\n", 8);
+  CHECK(value_of(groups, "parallelism.shard_group") == "4");
+  // LLaMA-Factory hands Megatron-Core its own arguments on, and then runs that.
+  const tools::Draft core = tools::import_llamafactory(
+      folder.write("m.yaml", factory_file("tensor_model_parallel_size: 2\npipeline_model_parallel_size: 2\n"
+                                          "sequence_parallel: true\nuse_distributed_optimizer: true\n")),
+      8, {});
+  CHECK(value_of(core, "software").starts_with("megatron-core"));
+  CHECK(value_of(core, "parallelism.pipeline") == "2");
+  CHECK(value_of(core, "parallelism.sharding") == "optimizer");
+  CHECK(value_of(core, "batch.global") == "16");  // 2 x 4 x 8 / 4
+  CHECK_NOTHROW(scenarios::load_scenario(core.document()));
+}
+
+TEST_CASE("LLaMA-Factory's second version says model, adapters and layout under names of its own") {
+  const Folder folder;
+  const std::string file =
+      folder.write("v1.yaml",
+                   "model: Qwen/Qwen3-4B\ntrain_dataset: data/identity.yaml\noutput_dir: out\nmicro_batch_size: 2\n"
+                   "global_batch_size: 32\ncutoff_len: 4096\nbf16: true\npeft_config:\n  name: lora\n  r: 16\n  "
+                   "target_modules: all\n"
+                   "dist_config:\n  name: fsdp2\ncp_size: 2\n");
+  CHECK(tools::import_kind(file) == "llamafactory");
+  const tools::Draft draft = tools::import_llamafactory(file, 8, {});
+  CHECK(value_of(draft, "model.inherits") == "qwen3-4b");
+  CHECK(value_of(draft, "finetune.rank") == "16");
+  CHECK(value_of(draft, "parallelism.sharding") == "parameters");
+  CHECK(value_of(draft, "parallelism.context") == "2");
+  CHECK(value_of(draft, "parallelism.context_method") == "all_to_all");
+  CHECK(value_of(draft, "batch.global") == "32");
+  CHECK_NOTHROW(scenarios::load_scenario(draft.document()));
+}
+
+TEST_CASE("weights are held in 16 bits alone where a trainer loads them so and nothing makes fp32 of them") {
+  const Folder folder;
+  const auto held = [](const tools::Draft& draft) { return value_of(draft, "precision.parameters"); };
+  const auto axolotl = [&](const std::string& more) {
+    return tools::import_axolotl(folder.write("a.yml", axolotl_file(more)), 8, {});
+  };
+  const auto factory = [&](const std::string& more) {
+    return tools::import_llamafactory(folder.write("f.yaml", factory_file(more)), 8, {});
+  };
+  CHECK(held(axolotl("")) == "bf16");
+  CHECK(held(axolotl("fsdp_version: 2\nfsdp_config: {}\n")).empty());
+  CHECK(held(factory("")).empty());
+  CHECK(held(factory("pure_bf16: true\n")) == "bf16");
+  CHECK(said(factory("pure_bf16: true\n")).find("by pure_bf16") != std::string::npos);
+}
+
+TEST_CASE("a way of training whose step is another is said first, and a file that trains nothing is told so") {
+  const Folder folder;
+  const auto first = [](const tools::Draft& draft) { return fmt::format("{}", fmt::join(draft.ignored(), "\n")); };
+  for (const auto& [more, word] : {std::pair("rl: dpo\n", "rl: dpo"),
+                                   {"rl: grpo\n", "orrery rl"},
+                                   {"relora: true\n", "relora"},
+                                   {"activation_offloading: true\n", "offloading"}}) {
+    INFO(more);
+    CHECK(first(tools::import_axolotl(folder.write("a.yml", axolotl_file(more)), 8, {})).find(word) !=
+          std::string::npos);
+  }
+  CHECK(first(tools::import_llamafactory(folder.write("f.yaml", factory_file("use_galore: true\n")), 8, {}))
+            .find("use_galore") != std::string::npos);
+  check_refused(tests::orrery({"import", folder.write("v.sh", "python3 -m verl.trainer.main_ppo algorithm=grpo\n")}),
+                {"verl", "docs/rl.md"});
+  check_refused(tests::orrery({"import", folder.write("i.yaml", "model_name_or_path: a/b\ninfer_backend: vllm\n")}),
+                {"orrery serving"});
+  check_refused(
+      tests::orrery({"import", folder.write("x.yaml", "model_name_or_path: a/b\nexport_dir: out\ntemplate: a\n")}),
+      {"trains nothing"});
+}
