@@ -1,10 +1,9 @@
 // Do recommenders hold, compute and exchange what their tables and layers say? Expectations are derived from sizes.
-#include "workloads/model/dlrm.h"
-
 #include <cmath>
 
 #include "scenarios/scenario.h"
 #include "tests/catch.h"
+#include "workloads/model/families/families.h"
 #include "workloads/model/table_placement.h"
 #include "workloads/step/step.h"
 

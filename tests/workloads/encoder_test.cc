@@ -12,7 +12,7 @@
 #include "workloads/job/job_values.h"
 #include "workloads/memory/memory.h"
 #include "workloads/model/causal_flops.h"
-#include "workloads/model/moe.h"
+#include "workloads/model/families/families.h"
 #include "workloads/step/step.h"
 
 using namespace orrery;

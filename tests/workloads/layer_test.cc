@@ -6,7 +6,7 @@
 
 #include "tests/calibration/support.h"
 #include "tests/catch.h"
-#include "workloads/model/gpt.h"
+#include "workloads/model/families/families.h"
 #include "workloads/model/kept.h"
 #include "workloads/model/passes.h"
 #include "workloads/model/products.h"

@@ -4,6 +4,7 @@
 #include "tests/workloads/example.h"
 #include "tests/workloads/layers.h"
 #include "workloads/model/causal_flops.h"
+#include "workloads/model/families/families.h"
 #include "workloads/step/step.h"
 #include "workloads/traffic/closed_form_parameters.h"
 

@@ -1,6 +1,4 @@
 // Do mixtures of experts compute, hold and exchange what their papers say? Expectations are derived from sizes.
-#include "workloads/model/moe.h"
-
 #include <fmt/format.h>
 
 #include <map>
@@ -12,6 +10,7 @@
 #include "tests/workloads/example.h"
 #include "workloads/job/job_values.h"
 #include "workloads/memory/memory.h"
+#include "workloads/model/families/families.h"
 #include "workloads/model/kept.h"
 #include "workloads/model/passes.h"
 #include "workloads/schedules/catalogue.h"

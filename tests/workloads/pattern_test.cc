@@ -13,9 +13,8 @@
 #include "tests/workloads/example.h"
 #include "workloads/job/job_values.h"
 #include "workloads/memory/memory.h"
-#include "workloads/model/hybrid.h"
+#include "workloads/model/families/families.h"
 #include "workloads/model/kept.h"
-#include "workloads/model/moe.h"
 #include "workloads/model/passes.h"
 #include "workloads/step/step.h"
 

@@ -11,8 +11,8 @@
 #include "tests/laws/alike.h"
 #include "workloads/job/job_values.h"
 #include "workloads/memory/memory.h"
+#include "workloads/model/families/families.h"
 #include "workloads/model/kept.h"
-#include "workloads/model/moe.h"
 #include "workloads/step/step.h"
 
 using namespace orrery;

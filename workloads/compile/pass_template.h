@@ -15,7 +15,7 @@
 #include "workloads/compile/program_notes.h"
 #include "workloads/groups/collective_prices.h"
 #include "workloads/groups/whole_passes.h"
-#include "workloads/model/gpt.h"
+#include "workloads/model/computation.h"
 
 namespace orrery::workloads {
 

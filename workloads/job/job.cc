@@ -1,7 +1,7 @@
 // The cluster of a job, and how it cuts and computes its layers. See job.h.
 #include "workloads/job/job.h"
 
-#include "workloads/model/moe.h"
+#include "workloads/model/families/families.h"
 
 namespace orrery::workloads {
 

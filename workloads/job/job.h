@@ -15,7 +15,7 @@
 #include "workloads/groups/perturbation.h"
 #include "workloads/groups/placement.h"
 #include "workloads/job/cooling.h"
-#include "workloads/model/gpt.h"
+#include "workloads/model/computation.h"
 #include "workloads/model/optimizer_step.h"
 #include "workloads/schedules/schedule.h"
 

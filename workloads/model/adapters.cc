@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "sim/real.h"
+#include "workloads/model/families/families.h"
 #include "workloads/model/halves.h"
-#include "workloads/model/hybrid.h"
 
 namespace orrery::workloads {
 

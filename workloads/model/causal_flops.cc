@@ -7,7 +7,7 @@
 #include <variant>
 #include <vector>
 
-#include "workloads/model/moe.h"
+#include "workloads/model/families/families.h"
 
 namespace orrery::workloads {
 

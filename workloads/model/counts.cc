@@ -7,7 +7,7 @@
 // and the padding of the vocabulary.
 #include <array>
 
-#include "workloads/model/moe.h"
+#include "workloads/model/families/families.h"
 
 namespace orrery::workloads {
 

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "workloads/model/gpt.h"
+#include "workloads/model/computation.h"
 
 namespace orrery::workloads {
 

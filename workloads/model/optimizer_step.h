@@ -11,7 +11,7 @@
 
 #include <vector>
 
-#include "workloads/model/gpt.h"
+#include "workloads/model/computation.h"
 #include "workloads/model/passes.h"
 
 namespace orrery::workloads {

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "workloads/model/moe.h"
+#include "workloads/model/families/families.h"
 
 namespace orrery::workloads {
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "workloads/model/hybrid.h"
+#include "workloads/model/families/families.h"
 #include "workloads/model/residual_streams.h"
 #include "workloads/model/served_mixers.h"
 

@@ -6,7 +6,7 @@
 
 #include "sim/real.h"
 #include "workloads/model/causal_flops.h"
-#include "workloads/model/moe.h"
+#include "workloads/model/families/families.h"
 
 namespace orrery::workloads {
 

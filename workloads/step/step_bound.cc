@@ -31,7 +31,7 @@
 #include "sim/hash.h"
 #include "sim/real.h"
 #include "workloads/job/step_plan.h"
-#include "workloads/model/moe.h"
+#include "workloads/model/families/families.h"
 #include "workloads/step/made_cluster.h"
 
 namespace orrery::workloads {

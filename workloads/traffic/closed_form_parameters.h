@@ -2,7 +2,7 @@
 // starts from. Independent of the layers' own lists (model/layer.h), whose sums a test holds against these.
 #pragma once
 
-#include "workloads/model/gpt.h"
+#include "workloads/model/computation.h"
 
 namespace orrery::workloads {
 

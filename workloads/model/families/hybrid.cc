@@ -1,8 +1,11 @@
-// Blocks put together from the halves that families share. See hybrid.h. Halves read attention and MLP off a model, so
-// a block is written from a copy of the model with its own in place; a pattern of attention and MLP, or of attention
-// and experts, gives the lists of gpt.cc and moe.cc to the last kernel.
-#include "workloads/model/hybrid.h"
-
+// A decoder whose blocks follow a pattern: attention, mixers with a state, MLPs and experts in an order of their own,
+// put together from the halves that families share. Halves read attention and MLP off a model, so a block is written
+// from a copy of the model with its own in place; a pattern of attention and MLP, or of attention and experts, gives
+// the lists of gpt.cc and mixture.cc to the last kernel.
+//
+// Sources: Nemotron-H (arXiv 2504.03624), whose blocks are each a mixer or a channel; Jamba (arXiv 2403.19887), Granite
+// 4, Qwen3-Next and Kimi Linear (arXiv 2510.26692), whose blocks are a mixer and a channel; Falcon-H1 (arXiv
+// 2507.22448), with two mixers side by side.
 #include <algorithm>
 #include <utility>
 
@@ -10,6 +13,7 @@
 #include "workloads/model/compressed_half.h"
 #include "workloads/model/cross_half.h"
 #include "workloads/model/expert_half.h"
+#include "workloads/model/families/families.h"
 #include "workloads/model/latent_attention.h"
 #include "workloads/model/operator_half.h"
 #include "workloads/model/predictions.h"

@@ -1,8 +1,7 @@
-// A GPT decoder as layers of one rank.
+// What of a model a rank computes, and how: the same for every family.
 //
-// Sources: Vaswani et al.; Megatron-LM (arXiv 1909.08053) for the tensor-parallel split; Korthikanti et al. (arXiv
-// 2205.05198) for sequence parallelism and selective recompute; the parallel block of GPT-J and PaLM as MegaScale uses
-// it (arXiv 2402.15627, section 3.1).
+// Sources: Megatron-LM (arXiv 1909.08053) for the tensor-parallel split; Korthikanti et al. (arXiv 2205.05198) for
+// sequence parallelism and selective recompute.
 #pragma once
 
 #include "workloads/model/layer.h"
@@ -94,9 +93,6 @@ struct Computation {
   bool again(bool RecomputedParts::*part) const { return recompute == Recompute::selective && recomputed.*part; }
   bool operator==(const Computation&) const = default;
 };
-
-/// The layers of a GPT on one rank of its tensor and context groups.
-Network gpt(const Model& model, const Split& split, const Computation& computation);
 
 /// Vocabulary padded as Megatron-LM does: up to a multiple of 128 x tensor. Software that does not pad gives each
 /// tensor rank an equal part and drops the rest.

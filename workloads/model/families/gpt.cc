@@ -1,10 +1,8 @@
-// A GPT's layers, put together from the parts that families share. See gpt.h for the sources.
-#include "workloads/model/gpt.h"
-
-#include <array>
-
+// A GPT decoder as layers of one rank, put together from the parts that families share.
+// Sources: Vaswani et al.; the parallel block of GPT-J and PaLM as MegaScale uses it (arXiv 2402.15627, section 3.1).
 #include "sim/real.h"
 #include "workloads/model/by_operation.h"
+#include "workloads/model/families/families.h"
 #include "workloads/model/halves.h"
 
 namespace orrery::workloads {
@@ -89,25 +87,5 @@ Network gpt(const Model& model, const Split& split, const Computation& computati
   out.tied_elements = model.tied_embeddings ? real(sizes.vocab) * real(model.hidden) : 0;
   return out;
 }
-
-std::int64_t padded_vocab(std::int64_t vocab, std::int64_t tensor, bool pads) {
-  if (!pads) return vocab / tensor * tensor;
-  const std::int64_t multiple = 128 * tensor;
-  return (vocab + multiple - 1) / multiple * multiple;
-}
-
-bool makes_last_product_again(const Model& model, const calibration::LinearStyle& style) {
-  return !style.recomputes_needed_only || model.post_norm;
-}
-
-bool stops_ahead_of_last_product(const Model& model, const calibration::LinearStyle& style, const Adapters& adapters) {
-  return !makes_last_product_again(model, style) && !model.parallel_block && !model.experts.any() && !adapters.any();
-}
-
-namespace {
-constexpr std::array<std::string_view, 3> kContextMethods{"ring", "all_gather", "all_to_all"};
-}  // namespace
-
-std::string_view name_of(ContextMethod method) { return kContextMethods[static_cast<std::size_t>(method)]; }
 
 }  // namespace orrery::workloads

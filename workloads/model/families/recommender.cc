@@ -1,4 +1,13 @@
-// Layers of a recommender. See dlrm.h.
+// A recommender (recommender.h) as layers of one rank: embedding tables shared out over ranks, everything else repeated
+// on each of them.
+//
+// Its layers, in order: the tables; the bottom MLP with the tables that every rank holds whole; one layer for each
+// cross layer, the first of which puts vectors and dense features together; the top MLP with the loss.
+//
+// Vectors travel once the rank of a table has added up the rows of a sample, and gradients of these sums come back the
+// same way, beside the bottom MLP (and the tables that every rank holds), which needs neither. Where ranks exchange
+// among nodes, each node's GPUs hold a part of the rows of its tables: their sums are reduced inside the node to the
+// GPU at the receiver's place, which sends them on (HugeCTR's hierarchical exchange).
 //
 // Kernels of the tables follow HugeCTR's embedding collection (NVIDIA-Merlin/HugeCTR, HugeCTR/embedding): keys are
 // dealt out to the ranks that hold them, sorted by row with a radix sort, and counted; rows are read and added up;
@@ -11,12 +20,12 @@
 //
 // Left out: the reading of samples from disk; rows that stay in a cache because they are looked up often; compression
 // of vectors below 16 bit.
-#include "workloads/model/dlrm.h"
+#include "workloads/model/recommender.h"
 
 #include <cmath>
 
 #include "sim/real.h"
-#include "workloads/model/recommender.h"
+#include "workloads/model/families/families.h"
 
 namespace orrery::workloads {
 

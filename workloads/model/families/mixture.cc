@@ -1,18 +1,18 @@
-// Layers of a mixture of experts, put together from the parts that families share. See moe.h. Left out: whatever tells
-// the routers of two layers apart; layers with the same parts are one kind.
-#include "workloads/model/moe.h"
-
+// A decoder whose MLPs are mixtures of experts in all layers or some, as layers of one rank, put together from the
+// parts that families share. Left out: whatever tells the routers of two layers apart; layers with the same parts are
+// one kind.
+//
+// Sources: Mixtral (arXiv 2401.04088); DeepSeek-V2 and V3 (arXiv 2405.04434, 2412.19437) for shared experts, dense
+// first layers, latent attention and the prediction of further tokens; Qwen 3 (arXiv 2505.09388); gpt-oss (arXiv
+// 2508.10925) for windows in turn.
 #include <algorithm>
 #include <vector>
 
 #include "sim/real.h"
-#include "workloads/model/adapters.h"
-#include "workloads/model/dlrm.h"
 #include "workloads/model/expert_half.h"
-#include "workloads/model/hybrid.h"
+#include "workloads/model/families/families.h"
 #include "workloads/model/latent_attention.h"
 #include "workloads/model/predictions.h"
-#include "workloads/model/residual_streams.h"
 
 namespace orrery::workloads {
 
@@ -100,35 +100,6 @@ Network moe(const Model& model, const Split& split, const Computation& computati
   out.query_elements = real(sizes.tokens) * real(queries) / sizes.parts();
   out.tied_elements = model.tied_embeddings ? real(sizes.vocab) * real(model.hidden) : 0;
   return out;
-}
-
-namespace {
-/// Every kind twice, as it is and recomputed; split_network says which blocks are of the second.
-Network network_in_part_again(const Model& model, const Split& split, const Computation& computation) {
-  Computation kept = computation, again = computation;
-  kept.recompute = Recompute::none;
-  again.recomputed_layers = kept.recomputed_layers = 0;
-  Network out = network(model, split, kept);
-  const Network all = network(model, split, again);
-  out.again = {computation.recomputed_layers, static_cast<std::uint8_t>(out.kinds.size())};
-  out.kinds.insert(out.kinds.end(), all.kinds.begin(), all.kinds.end());
-  return out;
-}
-}  // namespace
-
-Network network(const Model& model, const Split& split, const Computation& computation) {
-  if (computation.recompute == Recompute::full && computation.recomputed_layers > 0)
-    return network_in_part_again(model, split, computation);
-  if (model.recommender.any()) return dlrm(model, split, computation);
-  // Layers that predict further tokens stand behind a mixture's, or behind a dense model's of the same blocks.
-  const bool mixture = model.experts.any() || model.experts.mtp_layers > 0;
-  Network layers = model.pattern.any() ? hybrid(model, split, computation)
-                   : mixture           ? moe(model, split, computation)
-                                       : gpt(model, split, computation);
-  if (model.residual_streams > 1) widen(layers, LayerWriter(model, split, computation));
-  if (computation.adapters.any()) adapt(layers, LayerWriter(model, split, computation));
-  layers.recipes = computation.style.recipes;
-  return layers;
 }
 
 }  // namespace orrery::workloads
