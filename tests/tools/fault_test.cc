@@ -139,11 +139,14 @@ TEST_CASE("memory that ends, wherever it does, is one line and leaves the old fi
   const Folder folder;
   const std::string scenario = folder.write("s.yaml", tests::small_scenario()), out = folder.write("out.json", "old");
   // The first few hundred are made before the program's own first statement.
+  int ended = 0;
   for (int number = 600; number < 40'000; number = number * 3 / 2 + 7) {
     INFO("allocation " << number);
     const Outcome outcome =
         with_fault(fmt::format("memory:{}:EIO", number), {"run", scenario, "--json", out, "--quiet"});
     check_end(outcome);
+    if (outcome.status == 0 && ended > 6) break;  // it makes no more than that
+    ++ended;
     CHECK(outcome.status == 2);
     CHECK(outcome.err.find("memory") != std::string::npos);
     CHECK(tests::read_file(out) == "old");
