@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "scenarios/scenario.h"
+#include "workloads/job/result.h"
 #include "workloads/step/step_cache.h"
 
 namespace orrery::tools {
