@@ -346,3 +346,20 @@ TEST_CASE("kernels slowed beside collectives take as long when passes are run as
     CHECK(simulate_step(tests::small_job(sets), brief).iteration == step(sets).iteration);
   }
 }
+
+TEST_CASE("stages whose hosts wait inside passes for lengths of documents, and for messages, do not wait for ever") {
+  // The host of one stage rotates document by document, and posts no receive while it does; that of the other waits for
+  // its message to be taken.
+  for (const char* layout : {"parallelism={pipeline: 2, data: 2, schedule: zb_v}",
+                             "parallelism={pipeline: 2, data: 2, schedule: interleaved_1f1b, virtual_pipeline: 2}"}) {
+    INFO(layout);
+    const Sets sets{"cluster.gpus=4",
+                    "model.layers=8",
+                    layout,
+                    "batch={global: 16, document_tokens: 64}",
+                    "overlap.pipeline=false",
+                    "software=nemo-25.11",
+                    "model.positions=rotary"};
+    CHECK(step(sets).iteration > sim::Duration{});
+  }
+}

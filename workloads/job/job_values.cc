@@ -176,7 +176,8 @@ MessageStyle message_style_of(const Job& job) {
   // Hosts wait inside passes for the counts of experts. The interleaved schedule exchanges the messages of a forward
   // and a backward pass at once, behind the two (Megatron's send_forward_backward_recv_forward_backward); what runtimes
   // post ahead is sent at most as early as micro-batches are under way, two for each stage.
-  const bool blocks = !job.overlap.pipeline && job.model.experts.any();
+  // Where documents are rotated or exchanged one by one, they wait for their lengths.
+  const bool blocks = !job.overlap.pipeline && (job.model.experts.any() || job.model.attention.document > 0);
   const std::int64_t chunks = job.parallelism.virtual_pipeline;
   if (blocks && job.parallelism.schedule->runtimes.post_ahead)
     style.posts_ahead = static_cast<std::size_t>(2 * job.parallelism.pipeline * chunks);
