@@ -67,14 +67,14 @@ void set_of_fabric(sim::Settings& fabric, const std::string& set) {
 bool complete_cluster(sim::Settings& document, std::int64_t gpus) {
   const sim::Settings* cluster = document.find("cluster");
   if (cluster == nullptr || !cluster->is_mapping() || document.find("model") != nullptr) return false;
+  const sim::Place place = cluster->place();  // what is applied may move the section
   if (cluster->find("gpus") == nullptr && gpus > 0)
-    scenarios::apply(document, {"cluster.gpus", sim::Settings::scalar(std::to_string(gpus), cluster->place())});
+    scenarios::apply(document, {"cluster.gpus", sim::Settings::scalar(std::to_string(gpus), place)});
   const std::int64_t all = document.at("cluster").at("gpus").as_int();
   for (const auto& [key, value] : {std::pair<const char*, std::string>("model", "llama3.1-8b"),
                                    {"batch.global", std::to_string(all)},
                                    {"batch.micro", "1"}}) {
-    if (document.find_path(key) == nullptr)
-      scenarios::apply(document, {key, sim::Settings::scalar(value, cluster->place())});
+    if (document.find_path(key) == nullptr) scenarios::apply(document, {key, sim::Settings::scalar(value, place)});
   }
   return true;
 }
