@@ -219,6 +219,25 @@ TEST_CASE("a rank without replicas sends each layer's gradients as they are made
   CHECK(report.memory.stages.front().gradients == 0);
 }
 
+TEST_CASE("a backward pass beside another micro-batch's forward pass sends its gradients as it does alone") {
+  // A rank of each expert has no replicas: of two micro-batches the sums come back for the second alone.
+  const Sets sets{"cluster.gpus=4",
+                  "model={kind: moe, layers: 2, hidden: 512, heads: 8, vocab: 1000, seq: 64, experts: 8, top_k: 1, "
+                  "expert_ffn_hidden: 1024, gated_mlp: true}",
+                  "parallelism={tensor: 1, pipeline: 1, data: 4, expert: 4, sharding: optimizer}",
+                  "batch={global: 8, micro: 1}",
+                  kStatesAway,
+                  "software=bigscience-2022"};
+  for (const char* beside : {"false", "true"}) {
+    INFO(beside);
+    const StepReport report = simulate_step(small_job(and_with(sets, {std::string("overlap.experts=") + beside})));
+    const TrafficRow* back = host_row(report, "gradients, back from the host");
+    REQUIRE(back != nullptr);
+    CHECK(back->calls == 2);  // a layer each
+    check_host_counts(report);
+  }
+}
+
 TEST_CASE("a share of the states stays with the device, which updates beside the host") {
   const double all = step_seconds(host_sharing({kStatesAway}));
   const double half = step_seconds(host_sharing({"offload={optimizer: true, optimizer_fraction: 0.5}"}));

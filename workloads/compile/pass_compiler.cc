@@ -160,7 +160,8 @@ void PassCompiler::compile(const PassInStep& pass) {
 std::vector<PassCompiler::Due> PassCompiler::buckets_of(const PassInStep& pass, const PassTemplate& passes) {
   std::vector<Due> buckets;
   for (DataStream& data : data_) {
-    data.transfers.begin_pass(pass.first_gradients, pass.last_gradients);
+    // Of a forward pass that runs as one with it a backward pass has nothing to take over.
+    if (pass.pass.kind != PassKind::forward) data.transfers.begin_pass(pass.first_gradients, pass.last_gradients);
     const bool each = data.chunks.leaves_every_pass() && ends_microbatch(pass.pass.kind);
     if (!pass.last_gradients && !each) continue;
     for (const auto& bucket : data.chunks.buckets(stage_.range(pass.pass.chunk), passes, pass.pass.kind))
