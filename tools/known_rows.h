@@ -70,6 +70,11 @@ class ShippedRows {
   std::vector<RowView> views_;
 };
 std::vector<RowView> views_of(const std::vector<KnownRow>& rows);
+/// The view of a row of `known` among its views; null for none.
+inline const RowView* view_of(const std::vector<RowView>& views, const std::vector<KnownRow>& known,
+                              const KnownRow* row) {
+  return row != nullptr ? &views[static_cast<std::size_t>(row - known.data())] : nullptr;
+}
 
 /// The framework of a generation: `megatron` of megatron-core-0.16, `nemo` of nemo-25.04.
 std::string_view framework_of(std::string_view software);

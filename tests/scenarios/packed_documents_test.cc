@@ -2,8 +2,6 @@
 // stands?
 #include "scenarios/packed_documents.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -18,10 +16,12 @@
 #include "sim/text_file.h"
 #include "tests/catch.h"
 #include "tests/paths.h"
+#include "tests/scenarios/told.h"
 
 using namespace orrery;
 using orrery::scenarios::packed_file;
 using orrery::sim::Settings;
+using orrery::tests::told;
 
 namespace {
 
@@ -35,26 +35,6 @@ std::vector<std::string> shipped_files() {
   }
   std::sort(files.begin(), files.end());
   return files;
-}
-
-/// All that a document says of itself, in a line a value; whether it was quoted, packed() tells.
-void tell(const Settings& value, std::string& out) {
-  out += fmt::format("{} {}:{}:{} {} '{}'\n", static_cast<int>(value.kind()), value.place().file.text(),
-                     value.place().line, value.place().column, value.path(), value.is_scalar() ? value.text() : "");
-  if (value.is_mapping()) {
-    for (const auto& [name, member] : value.members()) {
-      out += name + "=";
-      tell(member, out);
-    }
-  }
-  if (value.is_sequence()) {
-    for (const Settings& item : value.items()) tell(item, out);
-  }
-}
-std::string told(const Settings& value) {
-  std::string out;
-  tell(value, out);
-  return out;
 }
 
 /// A folder for files that the test writes.

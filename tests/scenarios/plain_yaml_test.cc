@@ -11,39 +11,20 @@
 #include "tests/catch.h"
 #include "tests/paths.h"
 #include "tests/scenarios/expect.h"
+#include "tests/scenarios/told.h"
 
 using namespace orrery;
 using orrery::scenarios::parse_plain_yaml;
 using orrery::scenarios::parse_whole_yaml;
 using orrery::sim::Settings;
+using orrery::tests::told;
 
 namespace {
-
-/// The tree with places and paths, in one line a node.
-void write(const Settings& value, std::string& out) {
-  out += fmt::format("{} {}:{} {} '{}'\n", static_cast<int>(value.kind()), value.place().line, value.place().column,
-                     value.path(), value.is_scalar() ? value.text() : "");
-  if (value.is_mapping()) {
-    for (const auto& [name, member] : value.members()) {
-      out += name + "=";
-      write(member, out);
-    }
-  }
-  if (value.is_sequence()) {
-    for (const Settings& item : value.items()) write(item, out);
-  }
-}
-
-std::string text_of(const Settings& value) {
-  std::string out;
-  write(value, out);
-  return out;
-}
 
 /// What the parser of the whole language makes of a text; its complaint where it refuses it.
 std::string whole(const std::string& text) {
   try {
-    return text_of(parse_whole_yaml(text, "t.yaml"));
+    return told(parse_whole_yaml(text, "t.yaml"));
   } catch (const sim::UserError& error) {
     return std::string("refused: ") + error.what();
   }
@@ -103,7 +84,7 @@ TEST_CASE("plain documents are read as the whole language's parser reads them") 
     }
     ++plain;
     INFO(file);
-    CHECK(text_of(*read) == whole(text));
+    CHECK(told(*read) == whole(text));
   }
   // A start-up reads dozens of them: most have to be plain for it to be quick.
   CHECK(10 * plain >= 9 * all);
@@ -124,8 +105,8 @@ TEST_CASE("what a chance change leaves plain is read alike") {
     const std::optional<Settings> read = parse_plain_yaml(text, "t.yaml");
     if (!read) continue;
     ++kept;
-    if (text_of(*read) == whole(text)) continue;
-    FAIL(text << "\nplain:\n" << text_of(*read) << "whole:\n" << whole(text));
+    if (told(*read) == whole(text)) continue;
+    FAIL(text << "\nplain:\n" << told(*read) << "whole:\n" << whole(text));
   }
   CHECK(kept > 1000);  // else nothing was compared
 }

@@ -50,8 +50,7 @@ std::optional<LikeRows> interval_of(std::vector<Neighbour>& by_ratio, std::size_
 std::optional<LikeRows> like_rows(const Features& features, const std::vector<KnownRow>& known,
                                   const KnownRow* left_out) {
   const std::vector<RowView> views = views_of(known);
-  return like_rows(features, views,
-                   left_out != nullptr ? &views[static_cast<std::size_t>(left_out - known.data())] : nullptr);
+  return like_rows(features, views, view_of(views, known, left_out));
 }
 
 std::optional<LikeRows> like_rows(const Features& features, std::span<const RowView> known, const RowView* left_out) {

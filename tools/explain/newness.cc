@@ -95,15 +95,6 @@ class Seeing {
 
 }  // namespace
 
-namespace {
-
-/// `known[left_out]` where there is one.
-const RowView* view_of(const std::vector<RowView>& views, const std::vector<KnownRow>& known, const KnownRow* row) {
-  return row != nullptr ? &views[static_cast<std::size_t>(row - known.data())] : nullptr;
-}
-
-}  // namespace
-
 Newness newness_of(const Features& features, const std::vector<KnownRow>& known, const KnownRow* left_out) {
   const std::vector<RowView> views = views_of(known);
   return newness_of(features, views, view_of(views, known, left_out));
