@@ -36,6 +36,8 @@ using calibration::Streaming;
 using sim::real;
 
 constexpr double kKey = 4, kWeight = 4;  // bytes of a row's number and of a table's weight
+// Bytes of what goes with a key while it is dealt out and sorted: its GPU, its place, its table, the width of its rows.
+constexpr double kLabel = 4, kPlace = 4, kTable = 4, kWidth = 4;
 
 class RecommenderWriter {
  public:
@@ -62,6 +64,12 @@ class RecommenderWriter {
     return of_width(whole_batch() * load_of(model_, shards()).vectors) / real(split_.expert_tensor);
   }
   double whole_batch() const { return real(samples_ * ranks_); }
+  /// Keys of this rank's samples whose rows other ranks may hold.
+  double own_keys() const {
+    double sum = 0;
+    for (const EmbeddingTable& table : model_.tables) sum += real(table.lookups);
+    return real(samples_) * (sum - load_of(model_, replicated_tables(model_)).lookups);
+  }
   double interaction() const { return real(samples_ * model_.interaction()); }
 
   void forward(const char* name, Streaming kernel, double elements, double bytes_each) {
@@ -90,7 +98,11 @@ class RecommenderWriter {
     const double met = load.elements > 0 ? std::fmin(1, of_width(load.lookups) / load.elements) : 1;
     layer_.weights.push_back({name, load.elements, 0, false, apart, met});
   }
-  void sort_keys(double keys, Direction direction);
+  void add_keys(const char* name, double keys, double bytes_each, Direction direction) {
+    layer_.ops.push_back(StreamingOp{name, Streaming::copy, keys, bytes_each, direction});
+  }
+  void deal_keys(double own, double received, double buckets, Direction direction);
+  void sort_keys(double keys, bool of_tables, Direction direction);
   void updates(const TableShards& shards, double samples, double lookups);
   Layer take(LayerKind kind) {
     Layer out = std::move(layer_);
@@ -107,20 +119,34 @@ class RecommenderWriter {
   Layer layer_;
 };
 
-/// Keys with their places, sorted by eight bits at a time (CUB's onesweep radix sort), rows that follow each other told
-/// apart and counted.
-void RecommenderWriter::sort_keys(double keys, Direction direction) {
-  constexpr double kPair = 8;
-  constexpr int kPasses = 4;
-  const auto add = [&](const char* name, double bytes_each) {
-    layer_.ops.push_back(StreamingOp{name, Streaming::copy, keys, bytes_each, direction});
-  };
-  // Listed so that they run in this order in the forward pass; of a backward pass the order changes nothing.
-  add("keys of this rank", 2 * kKey);
-  add("digits of keys", kKey);
-  for (int pass = 0; pass < kPasses; ++pass) add("sort keys", 2 * kPair);
-  add("rows that are met", 2 * kKey);
-  add("count rows", 2 * kKey);
+/// A GPU's own samples' keys, and where they go: a GPU for each key, keys sorted by GPU in one pass of eight bits;
+/// those that come in are put in the order of tables, samples of each beside each other (key_filtering_operators.cu).
+/// `buckets`: of a table and a sample, counted on both sides.
+void RecommenderWriter::deal_keys(double own, double received, double buckets, Direction direction) {
+  if (!shared() || own <= 0) return;
+  add_keys("GPUs of keys", own, 3 * kKey, direction);
+  add_keys("keys by GPU", own, kLabel + 2 * (kKey + kLabel), direction);
+  add_keys("keys of each table and sample", buckets, 3 * 2 * kPlace, direction);
+  add_keys("keys by table", received, 2 * kKey, direction);
+}
+
+/// Keys with their places, sorted by eight bits at a time (CUB's onesweep radix sort: digits counted once, pairs read
+/// and written in every pass), rows that follow each other told apart and counted (index_calculation.cu, as built with
+/// CUB 2.2 and later). Keys of several tables are sorted with their table's number before them, so by eight bytes.
+void RecommenderWriter::sort_keys(double keys, bool of_tables, Direction direction) {
+  const double sorted = of_tables ? kKey + kTable : kKey;
+  if (of_tables) {
+    add_keys("keys of this rank", keys, 2 * kKey, direction);
+    add_keys("places of keys", keys, kPlace + kTable + kWidth, direction);
+    add_keys("tables before keys", keys, kKey + sorted, direction);
+  }
+  add_keys("digits of keys", keys, sorted, direction);
+  for (int pass = 0; pass < static_cast<int>(sorted); ++pass)
+    add_keys("sort keys", keys, 2 * (sorted + kPlace), direction);
+  if (of_tables) add_keys("keys without tables", keys, sorted + kKey, direction);
+  add_keys("rows that are met", keys, kKey + kTable + kPlace, direction);
+  add_keys("count rows", keys, 2 * kPlace, direction);
+  add_keys("number rows", keys, kPlace + kKey + kTable + kPlace, direction);
 }
 
 /// Gradients added up row by row, and every row that was met updated.
@@ -143,7 +169,10 @@ Layer RecommenderWriter::tables() {
   }();
   if (lookups > 0) {
     updates(part, whole_batch(), lookups);
-    if (!model_.prefetches) sort_keys(lookups, Direction::forward);
+    if (!model_.prefetches) {
+      deal_keys(own_keys(), lookups, whole_batch() * load.vectors, Direction::forward);
+      sort_keys(lookups, true, Direction::forward);
+    }
     forward("look rows up", Streaming::embedding, of_width(lookups), kWeight);
     // Every GPU of a node has sums of its own rows for all vectors of the node.
     forward("write sums of rows", Streaming::copy, of_width(whole_batch() * load.vectors), e_);
@@ -169,13 +198,18 @@ Layer RecommenderWriter::bottom() {
   const TableLoad load = load_of(model_, held);
   if (!held.empty()) {
     updates(held, real(samples_), real(samples_) * load.lookups);
+    sort_keys(real(samples_) * load.lookups, false, Direction::backward);
     forward("look rows up (on every rank)", Streaming::embedding, of_width(real(samples_) * load.lookups), kWeight);
     forward("write sums of rows (on every rank)", Streaming::copy, of_width(real(samples_) * load.vectors), e_);
     weigh("tables on every rank", load, false);
   }
-  const double keys = whole_batch() * load_of(model_, shards()).lookups / real(split_.expert_tensor);
+  const TableLoad shared_out = load_of(model_, shards());
+  const double keys = whole_batch() * shared_out.lookups / real(split_.expert_tensor);
   // The next batch's, while gradients of vectors are on their way.
-  if (model_.prefetches && keys > 0) sort_keys(keys, Direction::backward);
+  if (model_.prefetches && keys > 0) {
+    deal_keys(own_keys(), keys, whole_batch() * shared_out.vectors, Direction::backward);
+    sort_keys(keys, true, Direction::backward);
+  }
   mlp("bottom MLP", model_.dense_features, model_.bottom);
   return take(LayerKind::block);
 }
@@ -212,11 +246,7 @@ Layer RecommenderWriter::cross(bool first) {
 Layer RecommenderWriter::top() {
   // The next batch's keys go to the ranks that hold their rows, beside the top MLP.
   if (model_.plan.ranks > 1 && shared()) {
-    const double keys = real(samples_) * [&] {
-      double sum = 0;
-      for (const EmbeddingTable& table : model_.tables) sum += real(table.lookups);
-      return sum - load_of(model_, replicated_tables(model_)).lookups;
-    }();
+    const double keys = own_keys();
     if (keys > 0) exchange(CommGroup::tables, Exchange::all_to_all, keys, kKey, "keys", CommOp::In::forward);
   }
   mlp("top MLP", model_.interaction(), model_.top);
