@@ -132,6 +132,22 @@ TEST_CASE("a folded run reports what a run of every rank reports") {
   CHECK(run == jobs);
 }
 
+TEST_CASE("scales of fp8 tensors are reduced alike where replicas run their chunks in different orders") {
+  // Both copies of a stage reduce scales after each pass, and gradients at other moments of their programs.
+  for (const char* schedule : {"dualpipe", "zb_v", "1f1b"}) {
+    for (const char* gradients : {"true", "false"}) {
+      const std::string text = fmt::format(
+          "cluster: {{device: b200-sxm-180gb, gpus: 16, fabric: tomahawk4-200g}}\n"
+          "model: {{kind: gpt, layers: 8, hidden: 1024, heads: 16, vocab: 32000, seq: 2048, tied_embeddings: true}}\n"
+          "parallelism: {{tensor: 2, pipeline: 4, data: 2, schedule: {}, sharding: optimizer}}\n"
+          "batch: {{global: 32, micro: 1}}\nprecision: fp8\nsoftware: nemo-23.04\noverlap: {{gradients: {}}}\n",
+          schedule, gradients);
+      INFO(text);
+      check_alike(text, scenarios::load_scenario(scenarios::parse_yaml(text, "scales.yaml")).job);
+    }
+  }
+}
+
 TEST_CASE("domains of NVLink that are filled one after the other fold, and are told of as they are") {
   for (const char* domain : {"24", "40", "72"}) {
     const std::string text = fmt::format(

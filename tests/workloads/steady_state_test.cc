@@ -22,6 +22,13 @@ std::string text_of(const Sets& sets) {
 std::optional<Jump> jump_of(const Job& job) {
   return choose_jump(*job.parallelism.schedule, job.pipeline_shape(), job.perturbation, 0);
 }
+
+/// Folded, with its times alone and with every rank.
+void check_all_ways(const Job& job) {
+  const sim::Duration full = simulate_step(job, {.ranks = Question::Ranks::every}).iteration;
+  CHECK(simulate_step(job).iteration == full);
+  CHECK(simulate_step(job, {.parts = Question::Parts::times}).iteration == full);
+}
 }  // namespace
 
 TEST_CASE("a step that repeats is cut short without moving by a picosecond") {
@@ -102,7 +109,10 @@ TEST_CASE("a step whose operations do not all move by one shift is not taken to 
     record.finish.push_back(sim::SimTime(5 * m));
   }
   plan.programs.push_back({});
-  plan.programs[sim::ProgramId{0}].kind.assign(12, sim::OpKind::compute);
+  sim::Program& program = plan.programs[sim::ProgramId{0}];
+  program.kind.assign(12, sim::OpKind::compute);
+  program.host_waits.assign(12, 0);
+  program.issue.assign(12, 5);
   plan.instances.push_back({});
   const Jump jump{12, 1, 100, 4, 5};
   CHECK(shift_of(jump, 1, stages, plan, {record}) == sim::Duration(5));
@@ -114,11 +124,18 @@ TEST_CASE("a step whose operations do not all move by one shift is not taken to 
   record.finish[6] = sim::SimTime(31);
   CHECK_FALSE(shift_of(jump, 1, stages, plan, {record}).has_value());
   record.finish[6] = sim::SimTime(30);
+  // A host that takes longer than its GPU, and one that waits for it.
+  program.issue[4] = 6;
+  CHECK_FALSE(shift_of(jump, 1, stages, plan, {record}).has_value());
+  program.host_waits[4] = 1;
+  CHECK(shift_of(jump, 1, stages, plan, {record}).has_value());
   // A transfer ahead of all micro-batches that ends beside the last ones, and one that ends before; kernels that are
   // slower beside it, likewise.
   stages.notes[0].push_back({});
   stages.notes[0].back().microbatch = -1;
-  plan.programs[sim::ProgramId{0}].kind.push_back(sim::OpKind::transfer);
+  program.kind.push_back(sim::OpKind::transfer);
+  program.host_waits.push_back(0);
+  program.issue.push_back(0);
   record.start.push_back(sim::SimTime(0));
   record.finish.push_back(sim::SimTime(46));
   CHECK_FALSE(shift_of(jump, 1, stages, plan, {record}).has_value());
@@ -142,15 +159,26 @@ TEST_CASE("micro-batches repeat only until what was under way before them ends")
     std::vector<std::string> all = sets;
     all.push_back("batch={global: " + std::to_string(global) + ", micro: 1}");
     const Job job = tests::small_job(all);
-    Question options;
-    const sim::Duration folded = simulate_step(job, options).iteration;
-    options.parts = Question::Parts::times;
-    const sim::Duration brief = simulate_step(job, options).iteration;
-    options = {};
-    options.ranks = Question::Ranks::every;
     INFO(global);
-    const sim::Duration full = simulate_step(job, options).iteration;
-    CHECK(folded == full);
-    CHECK(brief == full);
+    check_all_ways(job);
+  }
+}
+
+TEST_CASE("micro-batches repeat only as long as their host is ahead") {
+  // The host takes longer over a micro-batch than its GPU, and begins while the GPU waits for parameters.
+  const std::vector<std::string> sets{
+      "cluster={device: h100-sxm-80gb, gpus: 128, fabric: tomahawk4-200g}",
+      "model={layers: 2, hidden: 512, heads: 8, head_dim: 128, vocab: 32000, seq: 64}",
+      "parallelism={tensor: 4, pipeline: 1, data: 8, context: 4, context_method: ring, sharding: optimizer, "
+      "shard_group: 8, sequence_parallel: true, optimizer_post_validation: true}",
+      "recompute={kind: full, layers: 3}",
+      "precision=fp8-blockwise",
+      "software=megascale",
+      "overlap={tensor: false, pipeline: true, gradients: true, parameters: true}"};
+  for (const int global : {64, 128, 512}) {
+    std::vector<std::string> all = sets;
+    all.push_back("batch={global: " + std::to_string(global) + ", micro: 1}");
+    INFO(global);
+    check_all_ways(tests::small_job(all));
   }
 }

@@ -147,8 +147,7 @@ class StageCompiler {
     const double bytes = scale_bytes_ * static_cast<double>(stage_.blocks(stage_.range(pass.chunk)));
     if (bytes <= 0 || pass.kind == PassKind::weight_gradient) return;
     const std::int64_t ranks = prices_.shapes[CommGroup::scales].ranks;
-    ProgramWriter::Transfer t{CommGroup::data};
-    t.stream = Stream::tensor;
+    ProgramWriter::Transfer t{CommGroup::scales};
     t.cost = prices_.of_signal(CollectiveOp::all_reduce, bytes, CommGroup::scales);
     t.traffic = library_.traffic({CommGroup::scales, CollectiveOp::all_reduce, "fp8 scales", ranks, bytes,
                                   wire_bytes(CollectiveOp::all_reduce, ranks, bytes)});

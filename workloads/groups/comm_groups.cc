@@ -140,6 +140,10 @@ std::vector<JobGroup> comm_groups(const GroupLayout& layout) {
   SubGroup normed{{Dim::tensor, Dim::pipeline}};
   if (layout.shards) normed.over = {Dim::tensor, Dim::context, Dim::data, Dim::pipeline};
   if (dims.block_size(normed) > 1) add(CommGroup::norm, normed, Carries::signals, Stream::data, Category::other, true);
+  if (layout.reduces_scales) {
+    const SubGroup scaled{{Dim::tensor, Dim::context, Dim::data}, layout.mirrored};
+    add(CommGroup::scales, scaled, Carries::signals, Stream::tensor, Category::data_comm, true);
+  }
   if (layout.offloads) add_host(groups);
   return groups;
 }

@@ -45,6 +45,7 @@ struct GroupLayout {
   std::int64_t weight_ranks = 1, gradient_ranks = 1, secondary_ranks = 0;
   calibration::CollectiveAlgorithms own_routes;  // GroupCalls::own
   bool offloads = false;                         // some states lie in the host's memory
+  bool reduces_scales = false;                   // scales of fp8 tensors, among tensor and data ranks
   bool operator==(const GroupLayout&) const = default;
 };
 

@@ -131,7 +131,9 @@ GroupShapes group_shapes(const std::vector<JobGroup>& groups, const RankMap& ran
                          std::int64_t alike, const AlikeReplicas& replicas) {
   const Made made{alike, replicas, made_ranks(ranks.dims(), alike, replicas)};
   GroupShapes shapes;
-  for (const JobGroup& group : groups) shapes.set(group.group, shape_of_group(group, ranks, cluster, made));
+  for (const JobGroup& group : groups) {
+    if (!(group.group == CommGroup::scales)) shapes.set(group.group, shape_of_group(group, ranks, cluster, made));
+  }
   GroupShape scales = shapes[CommGroup::data];
   for (const CommGroup& group : {CommGroup::replicate, CommGroup::tensor}) {
     const GroupShape& more = shapes[group];

@@ -198,6 +198,11 @@ double slowest_of(double spread, const Parallelism& parallelism, std::int64_t mi
                                     dims.size(Dim::data), microbatches, parallelism.virtual_pipeline});
 }
 
+bool reduces_scales(const Job& job) {
+  const bool in_fp8 = job.method.precision.matmul == DataType::fp8;
+  return in_fp8 && job.software.gradients.reduces_amax && job.replicas() > 1;
+}
+
 ProgramInputs program_inputs_of(const Job& job, const Workload& workload) {
   const calibration::Software& software = job.software;
   const Schedule& schedule = *job.parallelism.schedule;
@@ -234,9 +239,7 @@ ProgramInputs program_inputs_of(const Job& job, const Workload& workload) {
   const bool by_unit = inputs.data.by_unit || (inputs.data_apart && inputs.data_apart->by_unit);
   inputs.takes_turns = job.overlap.experts && job.model.experts.any() && !by_unit;
   constexpr double kScales = 12;  // of a block: four products, three fp8 tensors each
-  const bool in_fp8 = job.method.precision.matmul == DataType::fp8;
-  if (software.gradients.reduces_amax && in_fp8 && inputs.data.replicas > 1)
-    inputs.scale_bytes = kScales * calibration::bytes_of(DataType::fp32);
+  if (reduces_scales(job)) inputs.scale_bytes = kScales * calibration::bytes_of(DataType::fp32);
   return inputs;
 }
 
@@ -250,6 +253,7 @@ GroupLayout group_layout_of(const Job& job) {
   layout.returns = map.order() != ChunkOrder::loop;
   layout.ties_ends = job.ties_embeddings();
   layout.shards = sharding != Sharding::none;
+  layout.reduces_scales = reduces_scales(job);
   layout.all_reduces_gradients = data_parallelism_of(job).reduction() == CollectiveOp::all_reduce;
   layout.shard_ranks = job.shard_ranks();
   layout.tensor_in = job.parallelism.inside.tensor_in;

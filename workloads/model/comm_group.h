@@ -22,8 +22,7 @@ struct CommGroup {
   static const CommGroup context;
   static const CommGroup embedding;
   static const CommGroup norm;  // of the gradients
-  /// Ranks of the tensor and the data group together, whose largest magnitudes make the scales of fp8 tensors. Without
-  /// communicators of its own: its calls meet on those of `data`.
+  /// Ranks of the tensor and the data group together, whose largest magnitudes make the scales of fp8 tensors.
   static const CommGroup scales;
   static const CommGroup expert;         // the ranks that share out the experts of a layer
   static const CommGroup expert_tensor;  // those that an expert is cut over

@@ -51,6 +51,18 @@ bool outlasted(const Jump& jump, const std::vector<OpNote>& notes, const sim::Pr
   return false;
 }
 
+/// Whether the host of this stage needs longer for a period than the period takes: it uses up what it is ahead by, and
+/// the kernels repeat only until it has. A host that waits for its GPU somewhere in the period goes at the GPU's pace.
+bool falls_behind(const Jump& jump, const std::vector<OpNote>& notes, const sim::Program& program, std::int64_t shift) {
+  std::int64_t issues = 0;
+  for (std::uint32_t op = 0; op < notes.size(); ++op) {
+    if (notes[op].microbatch < jump.first || notes[op].microbatch >= jump.first + jump.period) continue;
+    if (program.host_waits[op] != 0) return false;
+    issues += program.issue[op];
+  }
+  return issues > shift;
+}
+
 }  // namespace
 
 std::optional<Jump> choose_jump(const Schedule& schedule, const PipelineShape& shape, const Perturbation& perturbed,
@@ -101,6 +113,10 @@ std::optional<sim::Duration> shift_of(const Jump& jump, std::int64_t chunks, con
     }
   }
   if (!shift) return {};
+  for (const sim::Record& record : records) {
+    const sim::ProgramId stage = plan.instances[record.instance].program;
+    if (falls_behind(jump, stages.notes[sim::index(stage)], plan.programs[stage], *shift)) return {};
+  }
   return sim::Duration(*shift);
 }
 
