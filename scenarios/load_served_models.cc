@@ -35,9 +35,12 @@ constexpr std::array<const char*, 2> kOfEach{"serving", "traffic"};
 std::int64_t stated_gpus(const Settings& item, const ServingScenario& loaded) {
   const Settings* serving = given(&item, "serving");
   const Settings* pools = serving != nullptr ? given(serving, "pools") : nullptr;
-  const bool stated = pools != nullptr && pools->is_sequence() &&
-                      std::all_of(pools->items().begin(), pools->items().end(),
-                                  [](const Settings& pool) { return given(&pool, "replicas") != nullptr; });
+  const auto open = [](const Settings& pool) {
+    const Settings* scale = given(&pool, "autoscale");
+    return given(&pool, "replicas") == nullptr || (scale != nullptr && given(scale, "most") == nullptr);
+  };
+  const bool stated =
+      pools != nullptr && pools->is_sequence() && std::none_of(pools->items().begin(), pools->items().end(), open);
   const Settings* scale = serving != nullptr ? given(serving, "autoscale") : nullptr;
   return stated && (scale == nullptr || given(scale, "most") != nullptr) ? loaded.all_gpus() : 0;
 }

@@ -5,6 +5,7 @@
 
 #include "scenarios/library.h"
 #include "scenarios/load.h"
+#include "scenarios/load_changes.h"
 #include "scenarios/schema.h"
 #include "scenarios/schema_serving.h"
 #include "scenarios/serving.h"
@@ -123,11 +124,6 @@ void check_experts_apart(const Settings& pool, const ServingScenario& s, const w
   const Settings* role = given(&pool, "role");
   if (role == nullptr || role->text() != "decode")
     refuse("is of pools that write answers, expected role: decode, and a pool of role prefill beside");
-}
-
-/// Who has the GPUs that its pools may take.
-std::string_view owner_of(const ServingScenario& s) {
-  return s.share.gpus < s.machine.gpus ? "the model's share of the cluster has" : "the cluster has";
 }
 
 /// `apart`: of two pools, each of which says how many replicas it has.
@@ -277,69 +273,6 @@ void load_tiers(const Settings& pool, ServedPool& p) {
     p.tier_write = serving::TierWrite::through;
 }
 
-serving::Time time_of(const Settings& section, const char* key, double fallback_s) {
-  const Settings* value = given(&section, key);
-  return static_cast<serving::Time>(1e12 * (value != nullptr ? sim::as_long_time(*value) : fallback_s));
-}
-
-void load_autoscale(const Settings& section, ServingScenario& s) {
-  const Settings* scale = given(&section, "autoscale");
-  if (scale == nullptr) return;
-  if (!scale->is_mapping()) scale->expected("a mapping, as in {target: 32, most: 8, start_up: 2 min}");
-  if (s.answers) scale->fail("is of two pools, expected one of role both: pools apart keep their sizes here");
-  serving::Autoscale& a = s.autoscale.emplace();
-  const std::string by = scale->get_choice("by", "under_way", {"under_way", "waiting", "cache"});
-  for (const auto b : {serving::ScaleBy::under_way, serving::ScaleBy::waiting, serving::ScaleBy::cache})
-    if (name_of(b) == by) a.by = b;
-  a.target = required(*scale, "target").as_number(0.001, 1e6);
-  if (a.by == serving::ScaleBy::cache && a.target > 1)
-    fail_at(*scale, "target", fmt::format("got {:g}, expected a share of the cache, at most 1", a.target));
-  const std::int64_t room = s.share.gpus / s.replica.layout.gpus();
-  a.least = integer(scale, "least", 1);
-  a.most = integer(scale, "most", room);
-  if (a.most > room) fail_at(*scale, "most", fmt::format("got {}, but {} GPUs for {}", a.most, owner_of(s), room));
-  if (a.least > a.most)
-    fail_at(*scale, "least", fmt::format("got {}, expected at most the {} of most", a.least, a.most));
-  a.tolerance = number(scale, "tolerance", 0.1);
-  a.every = time_of(*scale, "every", 15);
-  a.lag = time_of(*scale, "lag", 30);
-  required(*scale, "start_up");
-  a.start = time_of(*scale, "start_up", 0);
-  a.hold = time_of(*scale, "hold", 300);
-  const Settings* pools = given(&section, "pools");
-  if (pools == nullptr || given(&pools->items()[0], "replicas") == nullptr) {
-    s.replicas = a.least;
-    s.assumptions.push_back(fmt::format("The fleet begins with the fewest replicas, {}.", s.replicas));
-  }
-  if (s.replicas < a.least || s.replicas > a.most)
-    scale->fail(fmt::format("begins with {} replicas, expected {} to {} of them", s.replicas, a.least, a.most));
-  s.most_replicas = a.most;
-}
-
-void load_replica_failures(const Settings& section, ServingScenario& s) {
-  const Settings* failures = given(&section, "failures");
-  if (failures == nullptr) return;
-  if (!failures->is_mapping()) failures->expected("a mapping, as in {at: 2 min, restart: 3 min}");
-  if (s.answers) failures->fail("are of two pools, expected one of role both: pools apart do not fail here");
-  serving::Failures& f = s.failures.emplace();
-  const Settings *mean = given(failures, "mean_time"), *at = given(failures, "at");
-  if ((mean != nullptr) == (at != nullptr)) failures->fail("expected exactly one of mean_time and at");
-  if (at == nullptr && given(failures, "replicas") != nullptr)
-    failures->at("replicas").fail("is of failures at a time that is given, expected no such key beside mean_time");
-  f.mean_s = mean != nullptr ? sim::as_long_time(*mean) : 0;
-  f.at = time_of(*failures, "at", 0);
-  f.replicas = integer(failures, "replicas", 1);
-  if (at != nullptr && f.replicas > s.replicas)
-    fail_at(*failures, "replicas", fmt::format("got {}, expected at most the fleet's {}", f.replicas, s.replicas));
-  f.noticed = time_of(*failures, "noticed", 30);
-  required(*failures, "restart");
-  f.restart = time_of(*failures, "restart", 0);
-  const std::string requests = failures->get_choice("requests", "migrate", {"migrate", "again", "lost"});
-  for (const auto what : {serving::AtFailure::migrate, serving::AtFailure::again, serving::AtFailure::lost})
-    if (name_of(what) == requests) f.requests = what;
-  f.seed = static_cast<std::uint64_t>(integer(failures, "seed", 1));
-}
-
 void load_one_pool(const Settings& pool, ServingScenario& s, ServedPool& p, bool apart) {
   if (!pool.is_mapping()) pool.expected("a pool: a mapping of keys");
   load_pool_layout(pool, s, p, apart);
@@ -347,6 +280,7 @@ void load_one_pool(const Settings& pool, ServingScenario& s, ServedPool& p, bool
   load_waits(pool, p);
   load_speculation(pool, p);
   load_tiers(pool, p);
+  load_changes(pool, s, p, apart);
   if (const Settings* slow = given(&pool, "slow"); slow != nullptr) {
     if (!slow->is_mapping()) slow->expected("a mapping, as in {replicas: 1, factor: 1.5}");
     p.slow = integer(slow, "replicas", 1);
@@ -392,7 +326,7 @@ void load_pools(const Settings& section, ServingScenario& s) {
   if (used > s.share.gpus)
     pools->items()[1].fail(
         fmt::format("makes {} GPUs with the other pool, but {} {}", used, owner_of(s), s.share.gpus));
-  if (used < s.share.gpus && given(&section, "autoscale") == nullptr)
+  if (used < s.share.gpus && given(&section, "autoscale") == nullptr && !s.scales())
     s.assumptions.push_back(fmt::format("{} of the {} {} GPUs serve nobody.", s.share.gpus - used,
                                         s.share.gpus < s.machine.gpus ? "model's" : "cluster's", s.share.gpus));
 }
@@ -401,8 +335,7 @@ void load_pool(const Settings& document, ServingScenario& s) {
   const Settings& section = document.at("serving");
   if (!section.is_mapping()) section.expected("a mapping, as in {pools: [{parallelism: {tensor: 4}}]}");
   load_pools(section, s);
-  load_autoscale(section, s);
-  load_replica_failures(section, s);
+  load_changes_of_all(section, s);
   load_transfer(section, s);
   const std::string router =
       section.get_choice("router", "round_robin", {"round_robin", "least_loaded", "prefix_aware"});
@@ -470,6 +403,15 @@ double rate_of(const Settings& value) {
   if (seconds == 0) value.expected(kForm);
   const double count = Settings::scalar(text.substr(0, slash), value.place()).as_number(1e-6, 1e9);
   return count / seconds;
+}
+
+/// What a session may come to be.
+void check_session(const Settings& session, const ServingScenario& s) {
+  const serving::Traffic& t = s.traffic;
+  const double turns = t.session.turns.mean, each = t.input.mean + t.output.mean;
+  constexpr double kMost = 1e6;
+  if (turns * each > kMost)
+    session.fail(fmt::format("comes to {:.3g} tokens in the mean, expected at most {:g}", turns * each, kMost));
 }
 
 /// Requests that an open loop comes to.
@@ -544,6 +486,14 @@ void load_traffic(const Settings& document, ServingScenario& s) {
     if (traffic.prefix.tokens / s.limits.block_tokens * traffic.prefix.groups > 100'000'000)
       prefix->fail("holds more than 100000000 blocks of the cache, expected fewer or shorter prefixes");
   }
+  if (const Settings* session = given(&section, "session"); session != nullptr) {
+    if (concurrency != nullptr) session->fail("is of an open loop, expected no such key beside concurrency");
+    if (!session->is_mapping()) session->expected("a mapping, as in {turns: 5, gap: 30 s}");
+    traffic.session.turns = load_length(*session, "turns", 1);
+    traffic.session.gap = sim::to_seconds(required(*session, "gap").as_duration());
+    if (!(traffic.session.gap > 0)) fail_at(*session, "gap", "is 0, expected a time from one question to the next");
+    check_session(*session, s);
+  }
   load_priorities(section, traffic);
   traffic.warm_up = integer(&section, "warmup", 0);
   if (concurrency != nullptr) {
@@ -552,8 +502,6 @@ void load_traffic(const Settings& document, ServingScenario& s) {
         other->fail("is of an open loop, expected no such key beside concurrency");
     if (s.max_waiting > 0)
       concurrency->fail("has no request come before another ends, expected rate or trace beside max_waiting");
-    if (s.autoscale || s.failures)
-      concurrency->fail("deals out a fixed share to each replica, expected rate or trace where a fleet changes");
     traffic.concurrency = concurrency->as_int();
     traffic.requests = requests != nullptr ? requests->as_int() : 10 * traffic.concurrency;
     if (requests == nullptr)

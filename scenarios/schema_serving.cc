@@ -267,71 +267,86 @@ Rows fleet_rows() {
 
 Rows elastic_rows() {
   return {
-      {"serving.autoscale", "mapping", "", "-", {}, "Replicas are added and given back as the load asks for."},
-      {"serving.autoscale.by",
+      {"serving.pools[].weights_rate",
+       "quantity",
+       "bytes/s",
+       "in start_up and restart",
+       {},
+       "At which a replica that starts reads its weights, beside start_up or restart.",
+       {"1 MB/s", "1000 TB/s"}},
+  };
+}
+
+/// Of the section and of a pool: `of` is the path that they stand at.
+Rows changing_rows(const std::string& of) {
+  return {
+      {of + "autoscale", "mapping", "", "-", {}, "Replicas are added and given back as the load asks for."},
+      {of + "autoscale.by",
        "choice",
        "",
        "under_way",
-       {"under_way", "waiting", "cache"},
-       "What the number follows: requests under way, those that wait, or the share of the cache in use."},
-      {"serving.autoscale.target", "number", "", "", {}, "Of that, for each replica.", {"0.001", "1000000"}},
-      {"serving.autoscale.least", "integer", "replicas", "1", {}, "Fewest.", {"1", "1000000"}},
-      {"serving.autoscale.most", "integer", "replicas", "as many as the GPUs make", {}, "Most.", {"1", "1000000"}},
-      {"serving.autoscale.tolerance",
+       {"under_way", "waiting", "cache", "ttft", "itl"},
+       "What the number follows: requests under way, those that wait, or the share of the cache in use, of each; the "
+       "mean time to the first token (where prompts are computed apart, until they are), or between tokens."},
+      {of + "autoscale.target", "number", "", "", {}, "Of that, for each replica.", {"0.001", "1000000"}},
+      {of + "autoscale.target_time",
+       "quantity",
+       "time",
+       "",
+       {},
+       "Mean time that ttft or itl is to have.",
+       {"1 us", "1 h"}},
+      {of + "autoscale.least", "integer", "replicas", "1", {}, "Fewest.", {"1", "1000000"}},
+      {of + "autoscale.most", "integer", "replicas", "as many as the GPUs make", {}, "Most.", {"1", "1000000"}},
+      {of + "autoscale.tolerance",
        "number",
        "",
        "0.1",
        {},
        "Deviation from the target within which nothing changes.",
        {"0", "1"}},
-      {"serving.autoscale.every", "quantity", "time", "15 s", {}, "From one measurement to the next.", {"1 s", "1 h"}},
-      {"serving.autoscale.lag",
+      {of + "autoscale.every", "quantity", "time", "15 s", {}, "From one measurement to the next.", {"1 s", "1 h"}},
+      {of + "autoscale.lag",
        "quantity",
        "time",
        "30 s",
        {},
        "From a measurement to what follows of it.",
        {"0 s", "1 h"}},
-      {"serving.autoscale.start_up",
+      {of + "autoscale.start_up",
        "quantity",
        "time",
        "",
        {},
        "From when a replica is asked for until it serves: a node, its image, weights, graphs.",
        {"0 s", "10 h"}},
-      {"serving.autoscale.hold",
+      {of + "autoscale.hold",
        "quantity",
        "time",
        "300 s",
        {},
        "Fewer are kept only than all that was asked for within this time.",
        {"0 s", "10 h"}},
-      {"serving.failures", "mapping", "", "-", {}, "Replicas that fail while they serve."},
-      {"serving.failures.mean_time",
-       "quantity",
-       "time",
-       "-",
-       {},
-       "Between failures of a replica.",
-       {"1 s", "1000000 h"}},
-      {"serving.failures.at", "quantity", "time", "-", {}, "When some fail, in place of mean_time.", {"0 s", "300 h"}},
-      {"serving.failures.replicas", "integer", "replicas", "1", {}, "How many, with at.", {"1", "1000000"}},
-      {"serving.failures.noticed",
+      {of + "failures", "mapping", "", "-", {}, "Replicas that fail while they serve."},
+      {of + "failures.mean_time", "quantity", "time", "-", {}, "Between failures of a replica.", {"1 s", "1000000 h"}},
+      {of + "failures.at", "quantity", "time", "-", {}, "When some fail, in place of mean_time.", {"0 s", "300 h"}},
+      {of + "failures.replicas", "integer", "replicas", "1", {}, "How many, with at.", {"1", "1000000"}},
+      {of + "failures.noticed",
        "quantity",
        "time",
        "30 s",
        {},
        "Until no more requests are sent to it.",
        {"0 s", "10 h"}},
-      {"serving.failures.restart", "quantity", "time", "", {}, "From then until it serves again.", {"0 s", "300 h"}},
-      {"serving.failures.requests",
+      {of + "failures.restart", "quantity", "time", "", {}, "From then until it serves again.", {"0 s", "300 h"}},
+      {of + "failures.requests",
        "choice",
        "",
        "migrate",
        {"migrate", "again", "lost"},
        "What becomes of those that had come to it: they go on elsewhere with what is written, begin again there, or "
        "are lost."},
-      {"serving.failures.seed", "integer", "", "1", {}, "Of when they fail.", {"0", "1000000000"}},
+      {of + "failures.seed", "integer", "", "1", {}, "Of when they fail.", {"0", "1000000000"}},
   };
 }
 
@@ -348,6 +363,18 @@ void add_length(Rows& rows, const std::string& path, const char* what) {
   rows.push_back({path + ".max", "integer", "tokens", "-", {}, "Longest.", {"1", "100000000"}});
   rows.push_back(
       {path + ".variation", "number", "", "1", {}, "Standard deviation over mean, where log-normal.", {"0", "10"}});
+}
+
+void add_sessions(Rows& rows) {
+  rows.push_back({"traffic.session", "mapping", "", "-", {}, "Users come back, and send along what was said."});
+  rows.push_back({"traffic.session.gap",
+                  "quantity",
+                  "time",
+                  "",
+                  {},
+                  "From one question to the next, in the mean (exponential).",
+                  {"1 ms", "1000 h"}});
+  add_length(rows, "traffic.session.turns", "Questions of a user, a number or a spread of them.");
 }
 
 Rows traffic_rows() {
@@ -435,6 +462,7 @@ Rows traffic_rows() {
       {"traffic.seed", "integer", "", "1", {}, "Of all that is drawn.", {"0", "1000000000"}},
   };
   add_length(rows, "traffic.input", "Tokens of a prompt, a number or a spread of them.");
+  add_sessions(rows);
   add_length(rows, "traffic.output", "Tokens of an answer, a number or a spread of them.");
   return rows;
 }
@@ -474,8 +502,8 @@ const std::vector<std::string>& served_type_names() {
 
 std::vector<Key> serving_keys() {
   Rows all = precision_rows();
-  for (Rows rows :
-       {pool_rows(), layout_rows(), beside_pool_rows(), fleet_rows(), elastic_rows(), traffic_rows(), models_rows()})
+  for (Rows rows : {pool_rows(), layout_rows(), beside_pool_rows(), fleet_rows(), elastic_rows(),
+                    changing_rows("serving."), changing_rows("serving.pools[]."), traffic_rows(), models_rows()})
     std::move(rows.begin(), rows.end(), std::back_inserter(all));
   return all;
 }

@@ -53,6 +53,9 @@ struct ServedPool {
   };
   std::vector<Tier> tiers;  // of the cache below its GPUs, the nearest first
   serving::TierWrite tier_write = serving::TierWrite::on_eviction;
+  std::optional<serving::Autoscale> autoscale;
+  std::optional<serving::Failures> failures;
+  double weights_rate = 0;         // bytes/s at which a replica that starts reads its weights; 0: its start has that
   std::int64_t most_replicas = 0;  // that it may grow to; 0: as many as it has
   std::int64_t gpus() const { return std::max(replicas, most_replicas) * replica.layout.gpus(); }
   /// What its scheduler goes by, with so many blocks of cache: limits of an attention group are those of all, and a
@@ -79,11 +82,11 @@ struct ServingScenario : ServedPool {
     serving::FirstToken first_token = serving::FirstToken::transfer;
   } transfer;
   std::int64_t all_gpus() const { return gpus() + (answers ? answers->gpus() : 0); }
+  bool scales() const { return autoscale || (answers && answers->autoscale); }
+  bool fails() const { return failures || (answers && answers->failures); }
   serving::Router router = serving::Router::round_robin;
   double router_looks_every_s = 0;  // 0: it knows what is
   std::int64_t front_ends = 1;      // that deal in turn
-  std::optional<serving::Autoscale> autoscale;
-  std::optional<serving::Failures> failures;
   Slo slo;
   double price_per_gpu_hour_usd = 0;
   std::string trace_file;                     // empty: by `traffic`

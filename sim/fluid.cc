@@ -32,6 +32,14 @@ void Transfers::begin(std::uint32_t transfer, std::int64_t at, double work, std:
   schedule(transfer, at);
 }
 
+void Transfers::stop(std::uint32_t transfer) {
+  Transfer& t = transfers_[transfer];
+  ++t.version;
+  if (t.flowing) sharing_.remove(part_, flow_of(transfer));
+  t.flowing = false;
+  t.queued = t.finish = kUnknown;
+}
+
 void Transfers::schedule(std::uint32_t transfer, std::int64_t at) {
   Transfer& t = transfers_[transfer];
   t.finish = at;

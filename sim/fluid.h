@@ -39,6 +39,8 @@ class Transfers {
   /// As Fluid::begin(), but `alone` is the transfer's rate with nobody else there. Of `island`, where there are such.
   void begin(std::uint32_t transfer, std::int64_t at, double work, std::span<const WeightedLink> links, double alone,
              std::uint32_t island = 0);
+  /// A transfer that has not finished breaks off: take() will not name it, and its links are free at the next solve().
+  void stop(std::uint32_t transfer);
   bool empty() const { return queue_.empty(); }
   /// The earliest instant at which something may happen.
   std::int64_t next() const { return queue_.next(); }

@@ -2,6 +2,8 @@
 // they are where nothing of it happens.
 #include <algorithm>
 #include <deque>
+#include <map>
+#include <set>
 
 #include "sim/hash.h"
 #include "tests/catch.h"
@@ -283,6 +285,59 @@ TEST_CASE("a load in levels is the even one in another time", "[serving]") {
   REQUIRE(late.requests.size() == even.requests.size());
   for (std::size_t i = 0; i < even.requests.size(); ++i)
     CHECK(std::abs(late.requests[i].arrival - (50 * kSecond + even.requests[i].arrival / 2)) <= 1);
+}
+
+TEST_CASE("who comes back sends along what was said, and finds it in the cache", "[serving]") {
+  Traffic traffic;
+  traffic.rate = 20;
+  traffic.duration = 400;
+  traffic.input = {.spread = Spread::lognormal, .mean = 100, .variation = 1};
+  traffic.output = {.spread = Spread::lognormal, .mean = 50, .variation = 1};
+  traffic.prefix = {64, 3};
+  traffic.session = {{.spread = Spread::uniform, .mean = 4, .low = 1, .high = 7}, 5};
+  const Trace trace = trace_of(traffic, 16);
+  // As many requests as without sessions, but for turns behind the end: of 1 to 7 turns one comes two gaps behind the
+  // first, in the mean.
+  CHECK(static_cast<double>(trace.requests.size()) == Approx(20 * (400 - 2 * 5)).epsilon(0.08));
+  std::map<std::uint32_t, std::vector<const Request*>> sessions;
+  for (std::size_t i = 0; i < trace.requests.size(); ++i) {
+    if (i > 0) REQUIRE(trace.requests[i].arrival >= trace.requests[i - 1].arrival);
+    sessions[trace.requests[i].content].push_back(&trace.requests[i]);
+  }
+  double gaps = 0, turns = 0;
+  std::set<std::int32_t> names;
+  for (const auto& [content, requests] : sessions) {
+    std::int64_t said = 64;
+    for (const Request* request : requests) {
+      REQUIRE(request->input > said);  // and what is asked now
+      REQUIRE(request->contents == static_cast<std::uint32_t>(request->input / 16));
+      said = request->input + request->output;
+    }
+    for (std::size_t i = 1; i < requests.size(); ++i)
+      gaps += static_cast<double>(requests[i]->arrival - requests[i - 1]->arrival);
+    turns += static_cast<double>(requests.size()) - 1;
+    // Behind the shared text each block is of one session.
+    const auto all = trace.contents_of(*requests.back());
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      if (i < 4)
+        REQUIRE(all[i] / 4 < 3);
+      else
+        REQUIRE(names.insert(all[i]).second);
+    }
+  }
+  CHECK(gaps / turns / 1e12 == Approx(5).epsilon(0.1));
+  // With a cache that keeps all, what is found is the whole blocks of the prompt before, of its session.
+  PlainTimes times;
+  Limits limits = plain_limits();
+  limits.blocks = 10'000'000;
+  limits.prefix_caching = true;
+  const Outcome outcome = serve(trace, {limits, 1, Router::round_robin}, times);
+  std::int64_t found = 0;
+  for (const auto& [content, requests] : sessions)
+    for (std::size_t i = 1; i < requests.size(); ++i) found += requests[i - 1]->input / 16 * 16;
+  const auto first = static_cast<std::int64_t>(sessions.size());
+  CHECK(outcome.found_tokens >= found);
+  CHECK(outcome.found_tokens <= found + 64 * first);
 }
 
 }  // namespace

@@ -147,13 +147,35 @@ void walk_elsewhere(std::set<std::string>& walked) {
   // Fleets that change and tiers (elastic_test.cc): each is read into a value of its own.
   for (const scenarios::Key& key : scenarios::schema()) {
     if (key.path.starts_with("serving.autoscale") || key.path.starts_with("serving.failures") ||
-        key.path.starts_with("serving.pools[].cache_tiers") || key.path == "serving.pools[].tier_write")
+        key.path.starts_with("serving.pools[].autoscale") || key.path.starts_with("serving.pools[].failures") ||
+        key.path == "serving.pools[].weights_rate" || key.path.starts_with("serving.pools[].cache_tiers") ||
+        key.path == "serving.pools[].tier_write")
       walked.insert(key.path);
   }
   // Read elsewhere: a trace's file by tools, roles below.
   for (const char* key :
        {"traffic.trace", "traffic.time_scale", "traffic.burstiness", "traffic.prefix", "serving.pools[].role"})
     walked.insert(key);
+}
+
+/// Users that come back.
+void walk_sessions(std::set<std::string>& walked, const std::string& open) {
+  const std::string asks =
+      "traffic.session={turns: {mean: 3, distribution: lognormal, variation: 0.5, max: 9}, gap: 2 s}";
+  const std::string asked = answer(std::string(kBase) + kOpen, {asks});
+  CHECK(asked != open);
+  for (const char* set :
+       {"gap=1 s", "turns=4", "turns.mean=4", "turns.distribution=constant", "turns.variation=1", "turns.max=3"}) {
+    INFO(set);
+    const std::string key = "traffic.session." + std::string(set);
+    walked.insert(key.substr(0, key.find('=')));
+    CHECK(answer(std::string(kBase) + kOpen, {asks, key}) != asked);
+  }
+  walked.insert({"traffic.session", "traffic.session.turns.min"});
+  CHECK(answer(std::string(kBase) + kOpen,
+               {"traffic.session={turns: {distribution: uniform, min: 1, max: 5}, gap: 2 s}"}) !=
+        answer(std::string(kBase) + kOpen,
+               {"traffic.session={turns: {distribution: uniform, min: 2, max: 5}, gap: 2 s}"}));
 }
 
 TEST_CASE("every key of serving and traffic moves what comes out", "[serving]") {
@@ -193,6 +215,7 @@ TEST_CASE("every key of serving and traffic moves what comes out", "[serving]") 
     walked.insert(key_of(input.set));
     CHECK(answer(std::string(kBase) + input.traffic, {input.set}) != (input.traffic == kOpen ? open : closed));
   }
+  walk_sessions(walked, open);
   for (const std::string part : {"input", "output"}) {
     const std::string uniform = "traffic." + part + "={distribution: uniform, min: 10, max: 90}";
     INFO(part);
@@ -269,7 +292,27 @@ TEST_CASE("every key of fleets that change and of tiers is a value of its own", 
     INFO(set);
     CHECK_THROWS_WITH(read({set}), ContainsSubstring(part));
   };
+  const serving::Autoscale by_time =
+      *read({"serving.autoscale={by: ttft, target_time: 400 ms, start_up: 1 s}"}).autoscale;
+  CHECK(std::tuple(by_time.by, by_time.target) == std::tuple(serving::ScaleBy::ttft, Approx(0.4)));
+  CHECK(read({"serving.autoscale={by: itl, target_time: 20 ms, start_up: 1 s}"}).autoscale->by ==
+        serving::ScaleBy::itl);
+  // What a pool says is what the section says of the only one.
+  const scenarios::ServingScenario own =
+      read({pool + "weights_rate: 5 GB/s, autoscale: {target: 8, start_up: 1 s}, failures: {at: 1 s, restart: 2 s}}]"});
+  CHECK(own.autoscale->target == 8);
+  CHECK(own.failures->at == 1000 * kMs);
+  CHECK(own.weights_rate == 5e9);
+  // Closed loops may change too.
+  CHECK(read({"traffic={concurrency: 8, input: 10, output: 10}", "serving.failures={mean_time: 2 h, restart: 2 s}"})
+            .failures);
   refused("serving.autoscale={target: 8}", "start_up");
+  refused("serving.autoscale={by: ttft, target: 8, start_up: 1 s}", "target_time");
+  refused("serving.autoscale={by: ttft, start_up: 1 s}", "target_time");
+  refused("serving.autoscale={target: 8, target_time: 1 s, start_up: 1 s}", "expected target");
+  CHECK_THROWS_WITH(
+      read({pool + "failures: {at: 1 s, restart: 2 s}}]", "serving.failures={mean_time: 2 h, restart: 2 s}"}),
+      ContainsSubstring("expected them once"));
   refused("serving.autoscale={target: 8, start_up: 1 s, most: 9}", "has GPUs for 4");
   refused("serving.autoscale={target: 8, start_up: 1 s, least: 3, most: 2}", "at most the 2");
   refused("serving.autoscale={by: cache, target: 8, start_up: 1 s}", "at most 1");
@@ -278,12 +321,46 @@ TEST_CASE("every key of fleets that change and of tiers is a value of its own", 
   refused(pool + "tier_write: through}]", "expected cache_tiers");
   refused(pool + "prefix_caching: false, cache_tiers: [{capacity: 2 GB, read_rate: 3 GB/s}]}]", "prefix_caching");
   refused("traffic.levels=[0, 0]", "are all 0");
+  refused("traffic.session={turns: 3}", "gap");
+  refused("traffic={concurrency: 8, input: 10, output: 10, session: {turns: 3, gap: 1 s}}", "open loop");
+  refused("traffic.session={turns: 1000000, gap: 1 s}", "at most 1e+06");
   refused("traffic.priorities=[0, 0]", "are all 0");
   refused("traffic.priorities=[1]", "of the most urgent first");
   refused("serving.router_looks_every=1 s", "least_loaded or prefix_aware");
   CHECK_THROWS_WITH(read({"serving.router=least_loaded", "serving.front_ends=2"}),
                     ContainsSubstring("expected router: round_robin"));
   refused("traffic={concurrency: 8, input: 10, output: 10, levels: [1]}", "open loop");
+}
+
+TEST_CASE("two pools change each by what it says", "[serving]") {
+  const auto read = [](const std::string& pools, const std::string& beside) {
+    sim::Settings document = scenarios::parse_yaml(std::string(kBase) + kOpen, "t.yaml");
+    scenarios::apply_set(document, "serving={pools: [" + pools + "]" + beside + "}");
+    return scenarios::load_serving(document);
+  };
+  const std::string scale = "autoscale: {by: ttft, target_time: 1 s, start_up: 1 s, most: 2}";
+  const std::string prompts = "{role: prefill, parallelism: {tensor: 2}, ",
+                    answers = "{role: decode, parallelism: {tensor: 2}";
+  const scenarios::ServingScenario s = read(prompts + scale + "}, " + answers + ", replicas: 2}", "");
+  CHECK(s.scales());
+  CHECK(!s.fails());
+  CHECK(s.autoscale->most == 2);
+  CHECK(!s.answers->autoscale);
+  CHECK(std::tuple(s.replicas, s.gpus(), s.all_gpus()) == std::tuple(1, 4, 8));
+  const scenarios::ServingScenario fail =
+      read(prompts + "replicas: 1}, " + answers + "}", ", failures: {mean_time: 3 h, restart: 1 s}");
+  CHECK(fail.failures->mean_s == 3 * 3600);
+  CHECK(fail.answers->failures->mean_s == 3 * 3600);
+  const auto refused = [&](const std::string& pools, const std::string& beside, const char* part) {
+    INFO(pools << beside);
+    CHECK_THROWS_WITH(read(pools, beside), ContainsSubstring(part));
+  };
+  const std::string both = prompts + "replicas: 1}, " + answers + "}";
+  refused(both, ", autoscale: {target: 4, start_up: 1 s}", "expected it in each pool");
+  refused(both, ", failures: {at: 1 s, restart: 1 s}", "in the pool that fails");
+  refused(prompts + "autoscale: {target: 4, start_up: 1 s}}, " + answers + "}", "", "most");
+  refused(prompts + "autoscale: {target: 4, start_up: 1 s, most: 4}}, " + answers + "}", "",
+          "GPUs with the other pool");
 }
 
 TEST_CASE("two pools have each their layout and limits, and what hands the cache over", "[serving]") {

@@ -66,7 +66,7 @@ ServedModelsStudy::Totals ServedModelsStudy::totals() const {
     powered = powered && model.joules > 0;
     t.gpu_hours += model.gpu_s / 3600;
     t.usd += model.usd();
-    const double held = model.scenario.autoscale ? model.mean_gpus() : static_cast<double>(model.gpus());
+    const double held = model.scenario.scales() ? model.mean_gpus() : static_cast<double>(model.gpus());
     t.usd_per_hour += held * model.scenario.price_per_gpu_hour_usd;
     t.promised += model.scenario.slo.any() ? 1 : 0;
     t.kept += model.scenario.slo.any() && keeps_promise(model) ? 1 : 0;

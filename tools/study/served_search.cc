@@ -85,6 +85,8 @@ class Space {
   explicit Space(const Settings& document) : document_(document), base_(scenarios::load_serving(document)) {
     const Settings* pools = document.at("serving").find("pools");
     if (pools != nullptr && pools->is_sequence()) kept_ = kept_of(pools->items()[0]);
+    // How many replicas there are is the question.
+    if (document.at("serving").find("autoscale") != nullptr) document_.set_path("serving.autoscale", Settings{});
     const workloads::Model& model = base_.replica.model;
     for (std::int64_t gpus = 1; gpus <= std::min(kMostGpus, base_.machine.gpus); gpus *= 2) {
       for (std::int64_t tensor = gpus; tensor >= 1; tensor /= 2) {

@@ -47,10 +47,11 @@ std::string what_text(const ServingStudy& study) {
   const scenarios::ServingScenario& s = study.scenario;
   std::vector<std::string> pools;
   for (const PoolStudy& pool : study.pools)
-    pools.push_back(fmt::format("{}{} replica{} of {}{}", s.autoscale ? fmt::format("{} to ", s.autoscale->least) : "",
-                                s.autoscale ? s.autoscale->most : pool.pool.replicas,
-                                pool.pool.replicas == 1 ? "" : "s", served_layout_text(pool.pool.replica.layout),
-                                study.apart ? fmt::format(" for {}", role_of(study, pool)) : ""));
+    pools.push_back(fmt::format(
+        "{}{} replica{} of {}{}", pool.pool.autoscale ? fmt::format("{} to ", pool.pool.autoscale->least) : "",
+        pool.pool.autoscale ? pool.pool.autoscale->most : pool.pool.replicas,
+        pool.pool.gpus() == pool.pool.replica.layout.gpus() ? "" : "s", served_layout_text(pool.pool.replica.layout),
+        study.apart ? fmt::format(" for {}", role_of(study, pool)) : ""));
   return fmt::format("{} on {} x {}, {}, {}, weights {}, cache {}", s.replica.model.name, study.gpus(),
                      s.machine.device.name(), s.replica.engine.name, fmt::join(pools, " and "),
                      name_of(s.replica.precision.weights), s.replica.precision.kv_bytes == 1 ? "fp8" : "bf16");
@@ -180,10 +181,12 @@ double energy_per_token(const ServingStudy& study) {
 }
 
 /// Bytes of all receiving ranks.
-double handed_bytes(const ServingStudy& study) {
+double of_all_ranks(const ServingStudy& study, double bytes) {
   const workloads::ServedLayout& layout = study.pools.back().pool.replica.layout;
-  return study.apart->bytes * static_cast<double>(layout.tensor * layout.pipeline);
+  return bytes * static_cast<double>(layout.tensor * layout.pipeline);
 }
+
+double handed_bytes(const ServingStudy& study) { return of_all_ranks(study, study.apart->bytes - study.apart->broken); }
 
 std::vector<std::string> said_of(const ServingStudy& study) {
   std::vector<std::string> all = study.scenario.assumptions;
@@ -195,8 +198,8 @@ std::vector<std::string> said_of(const ServingStudy& study) {
   return all;
 }
 
-std::size_t count_of(const ServingStudy& study, serving::FleetEvent::What what) {
-  const auto& events = study.outcome.events;
+std::size_t count_of(const ServingStudy& study, std::size_t pool, serving::FleetEvent::What what) {
+  const auto& events = study.outcome_of(pool).events;
   return static_cast<std::size_t>(
       std::count_if(events.begin(), events.end(), [&](const auto& event) { return event.what == what; }));
 }
@@ -205,17 +208,30 @@ std::size_t count_of(const ServingStudy& study, serving::FleetEvent::What what) 
 void write_fleet(std::ostream& out, const ServingStudy& study) {
   using What = serving::FleetEvent::What;
   const scenarios::ServingScenario& s = study.scenario;
-  if (s.autoscale)
+  std::size_t failed = 0;
+  for (std::size_t i = 0; i < study.pools.size(); ++i) {
+    const PoolStudy& pool = study.pools[i];
+    failed += count_of(study, i, What::fails);
+    if (!pool.pool.autoscale) continue;
     out << fmt::format(
-        "\nScaling: {} replicas were asked for and {} given back; {} GPUs held in the mean, {} at most\n",
-        count_of(study, What::asked_for), count_of(study, What::given_back), number_text(study.mean_gpus()),
-        study.gpus());
-  if (s.failures)
-    out << fmt::format(
-        "\nFailures: {}; {} requests {}, {} lost, {} tokens written in vain\n", count_of(study, What::fails),
-        study.outcome.moved,
-        s.failures->requests == serving::AtFailure::again ? "begun again elsewhere" : "gone on elsewhere", study.lost,
-        study.outcome.lost_tokens);
+        "\nScaling{}: {} replicas were asked for and {} given back; {} GPUs held in the mean, {} at most\n",
+        study.apart ? fmt::format(" of {}", pool.pool.pool) : "", count_of(study, i, What::asked_for),
+        count_of(study, i, What::given_back), number_text(study.fleet_s > 0 ? pool.gpu_s / study.fleet_s : 0),
+        pool.pool.gpus());
+  }
+  if (!s.fails()) return;
+  const serving::Failures& failures = s.failures ? *s.failures : *s.answers->failures;
+  out << fmt::format("\nFailures: {}; {} requests {}, {} lost, {} tokens written in vain\n", failed,
+                     study.outcome.moved,
+                     failures.requests == serving::AtFailure::again ? "begun again elsewhere" : "gone on elsewhere",
+                     study.lost, study.outcome.lost_tokens);
+  for (std::size_t i = 0; i < study.pools.size(); ++i) {
+    if (static_cast<std::int64_t>(count_of(study, i, What::fails)) >= serving::kMostFailures)
+      out << fmt::format("  Nothing failed any more behind {} failures of a pool\n", serving::kMostFailures);
+  }
+  if (study.apart && study.apart->broken > 0)
+    out << fmt::format("  {} GB of keys and values were on their way, in vain\n",
+                       number_text(of_all_ranks(study, study.apart->broken) / 1e9));
 }
 
 double tier_bytes(const ServingStudy& study, std::int64_t contents) {
@@ -344,6 +360,19 @@ void write_serving(std::ostream& out, const ServingStudy& study) {
 
 namespace {
 
+/// Of all pools, by time.
+void add_events(ordered_json& list, const ServingStudy& study) {
+  std::vector<std::pair<serving::FleetEvent, std::size_t>> all;
+  for (std::size_t pool = 0; pool < study.pools.size(); ++pool)
+    for (const serving::FleetEvent& event : study.outcome_of(pool).events) all.emplace_back(event, pool);
+  std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.first.at < b.first.at; });
+  for (const auto& [event, pool] : all) {
+    list.push_back(
+        {{"time_s", seconds_of(event.at)}, {"replica", event.replica}, {"event", serving::name_of(event.what)}});
+    if (study.apart) list.back()["pool"] = study.pools[pool].pool.pool;
+  }
+}
+
 void add_fleet_json(ordered_json& json, const ServingStudy& study) {
   const scenarios::ServingScenario& s = study.scenario;
   json["lost"] = study.lost;
@@ -362,14 +391,12 @@ void add_fleet_json(ordered_json& json, const ServingStudy& study) {
     one["energy_j"] = study.joules > 0 ? ordered_json(hour.joules) : ordered_json();
     json["hours"].push_back(std::move(one));
   }
-  if (s.autoscale || s.failures) {
+  if (study.changes()) {
     json["fleet"] = {{"mean_gpus", study.mean_gpus()},
                      {"moved", study.outcome.moved},
                      {"lost_tokens", study.outcome.lost_tokens},
                      {"events", ordered_json::array()}};
-    for (const serving::FleetEvent& event : study.outcome.events)
-      json["fleet"]["events"].push_back(
-          {{"time_s", seconds_of(event.at)}, {"replica", event.replica}, {"event", serving::name_of(event.what)}});
+    add_events(json["fleet"]["events"], study);
   }
   if (study.outcome_of(0).tiers.empty()) return;
   json["cache_tiers"] = ordered_json::array();
@@ -461,6 +488,7 @@ ordered_json serving_json(const ServingStudy& study) {
                                   {"mean_tpot_ms", p.tpot.mean * kMs},
                                   {"p99_tpot_ms", p.tpot.p99 * kMs}});
   if (study.apart) json["kv_bytes_handed_over"] = handed_bytes(study);
+  if (study.apart && s.fails()) json["kv_bytes_broken_off"] = of_all_ranks(study, study.apart->broken);
   add_fleet_json(json, study);
   json["assumptions"] = said_of(study);
   return json;

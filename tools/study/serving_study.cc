@@ -145,13 +145,14 @@ void count_priorities(ServingStudy& study) {
 }
 
 /// GPU seconds of a pool within [from, until) seconds.
-double held_s(const ServingStudy& study, const PoolStudy& pool, double from, double until) {
+double held_s(const ServingStudy& study, std::size_t number, double from, double until) {
+  const PoolStudy& pool = study.pools[number];
   const double end = study.fleet_s;
   const auto within = [&](double begins, double ends) {
     return std::max(0.0, std::min({ends, until, end}) - std::max(begins, from));
   };
   const double each = static_cast<double>(pool.pool.replica.layout.gpus());
-  const std::vector<serving::Held>& held = study.outcome.held;
+  const std::vector<serving::Held>& held = study.outcome_of(number).held;
   if (held.empty()) return within(0, end) * static_cast<double>(pool.pool.gpus());
   double sum = 0;
   for (const serving::Held& h : held)
@@ -185,7 +186,7 @@ void count_hours(ServingStudy& study, std::size_t number, const workloads::Itera
   }
   for (std::size_t i = 0; i < count; ++i) {
     const double from = 3600.0 * static_cast<double>(i), until = i + 1 == count ? study.fleet_s : from + 3600;
-    const double held = held_s(study, pool, from, until);
+    const double held = held_s(study, number, from, until);
     study.hours[i].gpu_s += held;
     if (!power.known()) continue;
     const double ran = sum > 0 ? running * each[i] / sum : 0;
@@ -208,17 +209,19 @@ void count_pool(ServingStudy& study, std::size_t number, const workloads::Iterat
     }
   }
   const double seconds = study.fleet_s;
-  const double held = held_s(study, pool, 0, seconds);
+  const double held = held_s(study, number, 0, seconds);
   study.gpu_s += held;
-  const double whole = study.outcome.held.empty() ? seconds * static_cast<double>(pool.pool.replicas)
-                                                  : held / static_cast<double>(pool.pool.replica.layout.gpus());
+  pool.gpu_s = held;
+  const bool stands = study.outcome_of(number).held.empty();
+  const double whole = stands ? seconds * static_cast<double>(pool.pool.replicas)
+                              : held / static_cast<double>(pool.pool.replica.layout.gpus());
   if (!(whole > 0)) return;
   pool.idle = std::max(0.0, 1 - pool.use.sum() / whole);
   pool.use = pool.use * (1 / whole);
   const calibration::PowerModel& power = board.board;
   if (!power.known()) return count_hours(study, number, times, power, 0);
   // Of each GPU: it stands all the time, is active while kernels run, and pays for operations and bytes.
-  const double gpus = study.outcome.held.empty() ? static_cast<double>(pool.pool.gpus()) : held / seconds;
+  const double gpus = stands ? static_cast<double>(pool.pool.gpus()) : held / seconds;
   const double ran = each * static_cast<double>(pool.pool.replica.layout.gpus());
   double joules = ran + power.standing * seconds * gpus;
   joules = (joules + power.host * seconds * gpus) / power.conversion;
@@ -229,7 +232,8 @@ void count_pool(ServingStudy& study, std::size_t number, const workloads::Iterat
 /// Over all pools, by their GPUs.
 void count_gpus(ServingStudy& study) {
   for (const PoolStudy& pool : study.pools) {
-    const double share = static_cast<double>(pool.pool.gpus()) / static_cast<double>(study.gpus());
+    const double share = study.changes() ? pool.gpu_s / study.gpu_s
+                                         : static_cast<double>(pool.pool.gpus()) / static_cast<double>(study.gpus());
     study.use += study.pools.size() == 1 ? pool.use : pool.use * share;
     study.idle += study.pools.size() == 1 ? pool.idle : pool.idle * share;
     study.iterations += pool.iterations;
@@ -332,10 +336,22 @@ struct Prepared {
   std::optional<serving::Apart> apart;
 };
 
+/// How a pool changes, where a replica that starts reads its weights too.
+void take_changes(serving::Fleet& fleet, const PoolStudy& pool) {
+  fleet.autoscale = pool.pool.autoscale;
+  fleet.failures = pool.pool.failures;
+  if (!(pool.pool.weights_rate > 0)) return;
+  const double bytes = pool.memory.weights * static_cast<double>(pool.pool.replica.layout.gpus());
+  const auto reads = static_cast<serving::Time>(kPicoseconds * bytes / pool.pool.weights_rate);
+  if (fleet.autoscale) fleet.autoscale->start += reads;
+  if (fleet.failures) fleet.failures->restart += reads;
+}
+
 void prepare_apart(Prepared& p) {
   const scenarios::ServingScenario& scenario = p.study.scenario;
-  const workloads::HandoverWays::Pool from{scenario.replica.layout, scenario.replicas},
-      to{scenario.answers->replica.layout, scenario.answers->replicas};
+  const workloads::HandoverWays::Pool from{scenario.replica.layout,
+                                           std::max(scenario.replicas, scenario.most_replicas)},
+      to{scenario.answers->replica.layout, std::max(scenario.answers->replicas, scenario.answers->most_replicas)};
   const workloads::Site site{
       scenario.machine.node, scenario.machine.fabric, scenario.machine.gpus, scenario.machine.gpus_per_node, {}};
   p.ways.emplace(workloads::cluster_of(site), from, to, scenario.share.first);
@@ -344,6 +360,8 @@ void prepare_apart(Prepared& p) {
   apart.decode.limits.prefix_caching = false;
   apart.decode.limits.tiers.clear();
   apart.decode.replicas = scenario.answers->replicas;
+  take_changes(apart.decode, p.study.pools.back());
+  check_events(p.study, apart.decode);
   apart.decode.slow = scenario.answers->slow;
   apart.decode.slow_factor = scenario.answers->slow_factor;
   // A request has come to the first pool's front end; what it costs to hand it on is the transfer's latency.
@@ -372,6 +390,8 @@ void take_apart(ServingStudy& study, serving::ApartOutcome outcome) {
   all.prompt_tokens = first.prompt_tokens;
   all.found_tokens = first.found_tokens;
   all.output_tokens = first.output_tokens + second.output_tokens;
+  all.lost_tokens = study.apart->lost_tokens;
+  all.moved = study.apart->moved;
   all.block_time = second.block_time;
   all.peak_blocks = second.peak_blocks;
 }
@@ -399,8 +419,7 @@ std::unique_ptr<Prepared> prepared(const scenarios::ServingScenario& scenario) {
   p.fleet.slow = scenario.slow;
   p.fleet.slow_factor = scenario.slow_factor;
   p.fleet.limits = limits_of(study.pools.front(), scenario);
-  p.fleet.autoscale = scenario.autoscale;
-  p.fleet.failures = scenario.failures;
+  take_changes(p.fleet, study.pools.front());
   check_contents(study, p.fleet.limits);
   lay_tiers(study, p.fleet.limits, *p.times);
   check_events(study, p.fleet);

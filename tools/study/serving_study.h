@@ -34,6 +34,7 @@ struct PoolStudy {
   std::int64_t blocks = 0;   // of a replica: of all its attention groups
   workloads::UseOfTime use;  // of its GPUs' time, shares; `idle` beside it
   double idle = 0, iterations = 0;
+  double gpu_s = 0;  // for which its GPUs are held
 };
 
 struct ServingStudy {
@@ -67,9 +68,9 @@ struct ServingStudy {
   std::vector<Hour> hours;
   double tier_content_bytes = 0;  // of a content of the first pool's tiers
 
-  double mean_gpus() const {
-    return !outcome.held.empty() && fleet_s > 0 ? gpu_s / fleet_s : static_cast<double>(gpus());
-  }
+  /// Whether replicas come and go.
+  bool changes() const { return scenario.scales() || scenario.fails(); }
+  double mean_gpus() const { return changes() && fleet_s > 0 ? gpu_s / fleet_s : static_cast<double>(gpus()); }
   std::int64_t gpus() const { return scenario.all_gpus(); }
   /// Whether a request was served as was promised.
   bool within_promise(std::size_t request) const;
@@ -78,7 +79,7 @@ struct ServingStudy {
     return apart && pool == 0 ? apart->prefill : apart ? apart->decode : outcome;
   }
   double usd() const {
-    const double held = scenario.autoscale ? gpu_s : duration_s * static_cast<double>(gpus());
+    const double held = scenario.scales() ? gpu_s : duration_s * static_cast<double>(gpus());
     return held / 3600 * scenario.price_per_gpu_hour_usd;
   }
   /// Of all nodes and their site, by its grid; 0: unknown.

@@ -142,6 +142,8 @@ std::string name_here(const Names& names, const std::string& text, const char* w
 std::string engine_of(const std::string& engine, const std::string& version) {
   if (engine == "trtllm" && version == "1.0.0rc3") return "trtllm-1.0rc3";
   if (engine == "vllm" && (version.starts_with("0.11.") || version.starts_with("0.12."))) return "vllm-0.12";
+  for (const char* late : {"0.17.", "0.18.", "0.19."})
+    if (engine == "vllm" && version.starts_with(late)) return "vllm-0.17";
   return name_here(kEngineOf, engine, "the engine");
 }
 
@@ -489,7 +491,7 @@ std::vector<std::string> capacity_scenarios(const TableFile& t, std::size_t row,
   take_measured(out, t, row, "kv_blocks_of_16", "kv_blocks");
   ServedCell c;
   c.device = name_here(kDevices, t.text(row, "device"), "the device");
-  c.engine = "vllm-0.15";
+  c.engine = t.text(row, "source").find("vLLM 0.19") != std::string::npos ? "vllm-0.17" : "vllm-0.15";
   c.model = model_yaml(t.text(row, "model"));
   c.weights = name_here(kTypes, t.text(row, "weights"), "the type");
   c.tensor = c.gpus = whole_at(t, row, "tp", 1);

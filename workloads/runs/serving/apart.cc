@@ -6,10 +6,12 @@
 #include <deque>
 #include <optional>
 #include <queue>
+#include <set>
+#include <utility>
 
 #include "sim/error.h"
 #include "sim/fluid.h"
-#include "workloads/runs/serving/replica.h"
+#include "workloads/runs/serving/pool.h"
 #include "workloads/runs/serving/routing.h"
 
 namespace orrery::serving {
@@ -24,57 +26,12 @@ struct Coming {
   Time at = 0;
   What what = What::request;
   std::int32_t request = 0;
+  std::int32_t attempt = 0;  // that it is of
   bool operator<(const Coming& other) const {
     if (at != other.at) return at > other.at;  // the earliest on top
     if (what != other.what) return what > other.what;
     return request > other.request;
   }
-};
-
-/// Replicas of a pool by what they do next; events are hints, and the replica is the truth.
-class Pool {
- public:
-  Pool(const Trace& trace, const Fleet& fleet, StepTimes& times)
-      : sequences_(trace.requests.size()), slow_(times, fleet.slow_factor) {
-    outcome.requests.resize(trace.requests.size());
-    outcome.samples.resize(static_cast<std::size_t>(fleet.replicas));
-    for (std::int64_t i = 0; i < fleet.replicas; ++i)
-      replicas_.push_back(std::make_unique<Replica>(trace, fleet.limits, i < fleet.slow ? slow_ : times, sequences_,
-                                                    outcome, static_cast<std::int32_t>(i), nullptr));
-  }
-  std::int64_t size() const { return std::ssize(replicas_); }
-  Replica& at(std::int64_t i) { return *replicas_[static_cast<std::size_t>(i)]; }
-  /// The replica's next act may have changed.
-  void changed(std::int64_t i) {
-    if (const Time next = at(i).next(); next != kNever) acts_.push({next, at(i).in_stretch() ? 0 : 1, i});
-  }
-  /// The first act of all: when, whether a stretch ends then (0) or an iteration begins (1), and whose.
-  struct Act {
-    Time at = 0;
-    int rank = 0;
-    std::int64_t replica = 0;
-    bool operator<(const Act& other) const {
-      if (at != other.at) return at > other.at;
-      return rank != other.rank ? rank > other.rank : replica > other.replica;
-    }
-  };
-  std::optional<Act> first() {
-    while (!acts_.empty()) {
-      const Act act = acts_.top();
-      Replica& replica = at(act.replica);
-      if (replica.next() == act.at && (replica.in_stretch() ? 0 : 1) == act.rank) return act;
-      acts_.pop();
-    }
-    return std::nullopt;
-  }
-
-  Outcome outcome;
-
- private:
-  std::vector<Sequence> sequences_;
-  SlowTimes slow_;
-  std::vector<std::unique_ptr<Replica>> replicas_;
-  std::priority_queue<Act> acts_;
 };
 
 /// Prompts alone: each answer ends with the token that comes of its prompt.
@@ -91,7 +48,9 @@ class Flows {
 
   Time next() const { return transfers_.empty() ? kNever : transfers_.next(); }
   bool none() const { return under_way_ == 0; }
-  void begin(std::int32_t owner, std::int32_t request, Time at, double bytes, const Ways::Way& way, Time latency) {
+  /// Its number, for stop().
+  std::uint32_t begin(std::int32_t owner, std::int32_t request, Time at, double bytes, const Ways::Way& way,
+                      Time latency) {
     std::uint32_t slot = static_cast<std::uint32_t>(slots_.size());
     if (free_.empty()) {
       slots_.push_back({});
@@ -103,6 +62,14 @@ class Flows {
     ++under_way_;
     sharing_.make_room(std::max<std::size_t>(transfers_.flows(), slot + 1));
     transfers_.begin(slot, std::max(at, transfers_.now()), bytes, way.links, sharing_.rate_alone(way.links, 0));
+    return slot;
+  }
+  /// It breaks off; others have its links.
+  void stop(std::uint32_t slot, Time now) {
+    transfers_.stop(slot);
+    free_.push_back(slot);
+    --under_way_;
+    for (const std::uint32_t other : sharing_.solve()) transfers_.predict(other, now);
   }
   /// All that happens at the next instant: through(owner, request, when its last byte is there).
   template <class Through>
@@ -131,9 +98,10 @@ class Flows {
   std::int64_t under_way_ = 0;
 };
 
-/// What comes next: at an instant, ends of stretches ahead of what flows and of what comes, and iterations last.
+/// What comes next: at an instant, ends of stretches ahead of what flows, of what happens to replicas and of what
+/// comes, and iterations last.
 struct Next {
-  enum class What : std::uint8_t { ends, flows, comes, begins_prompts, begins_answers };
+  enum class What : std::uint8_t { ends, flows, changes, comes, begins_prompts, begins_answers };
   Time at = kNever;
   What what = What::comes;
   bool operator<(const Next& other) const { return at != other.at ? at < other.at : what < other.what; }
@@ -149,21 +117,23 @@ class Loop {
         flows_(flows),
         number_(number),
         prompts_(prompts_of(trace_)),
-        first_(prompts_, fleet_.prefill, *run.prefill),
-        second_(trace_, fleet_.decode, *run.decode) {
+        last_(trace_.concurrency > 0 ? kNever - 1 : trace_.requests.back().arrival),
+        first_(prompts_, fleet_.prefill, *run.prefill, last_, Pool::Tells{&computed_, nullptr}, 0),
+        second_(trace_, fleet_.decode, *run.decode, last_, Pool::Tells{nullptr, &ended_}, 1),
+        left_(std::ssize(trace_.requests)) {
     out_.requests.resize(trace_.requests.size());
     out_.handed.resize(trace_.requests.size());
-    for (std::int64_t i = 0; i < first_.size(); ++i) first_.at(i).leave_behind(computed_);
-    for (std::int64_t i = 0; i < second_.size(); ++i) second_.at(i).tell(ended_);
-    blocks_.resize(trace_.requests.size(), 0);
-    groups_.resize(static_cast<std::size_t>(second_.size()), 0);
-    from_groups_.resize(static_cast<std::size_t>(first_.size()), 0);
-    if (fleet_.decode.router == Router::round_robin) lines_.resize(static_cast<std::size_t>(second_.size()));
+    states_.resize(trace_.requests.size());
+    groups_.resize(static_cast<std::size_t>(second_.slots()), 0);
+    from_groups_.resize(static_cast<std::size_t>(first_.slots()), 0);
+    at_first_.resize(static_cast<std::size_t>(first_.slots()));
+    at_second_.resize(static_cast<std::size_t>(second_.slots()));
+    if (fleet_.decode.router == Router::round_robin) lines_.resize(static_cast<std::size_t>(second_.slots()));
     const auto count = static_cast<std::int32_t>(trace_.requests.size());
     const std::int64_t at_once = trace_.concurrency > 0 ? trace_.concurrency : count;
     for (; come_ < std::min<std::int64_t>(at_once, count); ++come_)
       coming_.push({trace_.concurrency > 0 ? 0 : trace_.requests[static_cast<std::size_t>(come_)].arrival,
-                    Coming::What::request, come_});
+                    Coming::What::request, come_, 0});
   }
 
   Next next() {
@@ -171,20 +141,27 @@ class Loop {
     Next next{coming_.empty() ? kNever : coming_.top().at, Next::What::comes};
     if (one) next = std::min(next, {one->at, Next::What::begins_prompts});
     if (two) next = std::min(next, {two->at, two->rank == 0 ? Next::What::ends : Next::What::begins_answers});
+    // Once all are through, nothing that happens to replicas matters.
+    if (left_ > 0) next = std::min(next, {std::min(first_.next_change(), second_.next_change()), Next::What::changes});
     return next;
   }
   void act(Next::What what) {
     if (what == Next::What::comes)
       come();
+    else if (what == Next::What::changes)
+      change();
     else if (what == Next::What::begins_prompts)
       act_of_first(first_.first()->replica);
     else
       act_of_second(second_.first()->replica);
   }
   /// A cache is there.
-  void through(std::int32_t request, Time at) { coming_.push({at, Coming::What::there, request}); }
+  void through(std::int32_t request, Time at) {
+    state(request).stage = Stage::there;
+    coming_.push({at, Coming::What::there, request, state(request).attempt});
+  }
   ApartOutcome outcome() {
-    std::size_t waiting = waiting_.size();
+    std::size_t waiting = waiting_.size() + door_.size();
     for (const std::deque<std::int32_t>& line : lines_) waiting += line.size();
     SIM_CHECK(waiting == 0, "{} requests wait to be handed over for ever", waiting);
     finish();
@@ -192,12 +169,28 @@ class Loop {
   }
 
  private:
+  /// Where a request is: nowhere; its prompt at a replica of the first pool; in a line for room in the second; with
+  /// room there, on its way, or `stuck` by a failure that nobody has noticed; `there` but for the way's latency; at a
+  /// replica of the second.
+  enum class Stage : std::uint8_t { nowhere, prompt, line, stuck, flows, there, answer };
+  struct State {
+    Stage stage = Stage::nowhere;
+    std::int32_t attempt = 0;  // grows when what comes of itself comes no more
+    std::uint32_t flow = 0;
+    std::int64_t blocks = 0;  // that its prompt left behind
+  };
+  /// Requests at each replica, where they have to be found.
+  using Places = std::vector<std::set<std::int32_t>>;
+  State& state(std::int32_t request) { return states_[static_cast<std::size_t>(request)]; }
+  ApartOutcome::Handed& handed(std::int32_t request) { return out_.handed[static_cast<std::size_t>(request)]; }
+
   void act_of_first(std::int64_t replica) {
     first_.at(replica).act();
     first_.changed(replica);
     for (const Replica::Finished& f : computed_) {
-      blocks_[static_cast<std::size_t>(f.request)] = f.blocks;
-      coming_.push({f.at, Coming::What::computed, f.request});
+      state(f.request).blocks = f.blocks;
+      first_.keep(replica, 1, 0);
+      coming_.push({f.at, Coming::What::computed, f.request, state(f.request).attempt});
     }
     computed_.clear();
   }
@@ -207,18 +200,23 @@ class Loop {
     r.act();
     second_.changed(replica);
     // Ends of an iteration with prompts in it lie ahead: who waits for room is tried then.
-    for (const Replica::Finished& f : ended_) coming_.push({f.at, Coming::What::given, f.request});
+    for (const Replica::Finished& f : ended_) {
+      leave(at_second_, replica, f.request);
+      coming_.push({f.at, Coming::What::given, f.request, state(f.request).attempt});
+    }
     ended_.clear();
   }
 
   void come() {
     const Coming next = coming_.top();
     coming_.pop();
+    if (next.attempt != state(next.request).attempt) return;
     switch (next.what) {
       case Coming::What::request:
         return begin(next.request, next.at);
       case Coming::What::computed:
-        out_.handed[static_cast<std::size_t>(next.request)].computed = next.at;
+        handed(next.request).computed = next.at;
+        state(next.request).stage = Stage::line;
         line_of(next.request).push_back(next.request);
         return hand_over(next.at);
       case Coming::What::there:
@@ -229,40 +227,72 @@ class Loop {
     }
   }
 
+  /// One is through.
   void next_of_loop(Time at) {
+    --left_;
     if (trace_.concurrency > 0 && come_ < static_cast<std::int32_t>(trace_.requests.size()))
-      coming_.push({at, Coming::What::request, come_++});
+      coming_.push({at, Coming::What::request, come_++, 0});
   }
 
   void begin(std::int32_t request, Time at) {
-    const Request& r = trace_.requests[static_cast<std::size_t>(request)];
     Served& served = out_.requests[static_cast<std::size_t>(request)];
     served.arrival = at;
-    const std::int64_t blocks = second_.at(0).scheduler().blocks_at_end(request);
-    if (blocks > fleet_.decode.limits.blocks ||
-        first_.at(0).scheduler().blocks_at_end(request) > fleet_.prefill.limits.blocks) {
+    const std::int64_t blocks = blocks_of(trace_.requests[static_cast<std::size_t>(request)], fleet_.decode.limits);
+    const std::int64_t own = blocks_of(prompts_.requests[static_cast<std::size_t>(request)], fleet_.prefill.limits);
+    if (blocks > fleet_.decode.limits.blocks || own > fleet_.prefill.limits.blocks) {
       served.refused = true;
       return next_of_loop(at);
     }
-    const std::int64_t replica = routed(fleet_.prefill, fleet_.prefill.replicas, trace_, r, turns_, at, looks_,
-                                        [&](std::int64_t i) -> Replica& { return first_.at(i); });
+    if (first_.open().empty()) {
+      door_.push_back(request);
+      return;
+    }
+    const std::int64_t replica = prompt_at(request, at);
     if (first_.at(replica).full()) {
       served.refused = served.turned_away = true;
       return next_of_loop(at);
     }
+    begin_prompt(request, replica, at);
+  }
+
+  static std::int64_t blocks_of(const Request& r, const Limits& limits) {
+    return (static_cast<std::int64_t>(r.input) + r.output - 1 + limits.block_tokens - 1) / limits.block_tokens;
+  }
+
+  /// The replica that is to compute its prompt.
+  std::int64_t prompt_at(std::int32_t request, Time at) {
+    const std::vector<std::int64_t>& open = first_.open();
+    return open[static_cast<std::size_t>(
+        routed(fleet_.prefill, std::ssize(open), trace_, trace_.requests[static_cast<std::size_t>(request)], turns_, at,
+               looks_, [&](std::int64_t i) -> Replica& { return first_.at(open[static_cast<std::size_t>(i)]); }))];
+  }
+
+  void begin_prompt(std::int32_t request, std::int64_t replica, Time at) {
     first_.at(replica).add(request, at);
-    ApartOutcome::Handed& handed = out_.handed[static_cast<std::size_t>(request)];
-    handed.from = static_cast<std::int32_t>(replica);
-    // Dealt out in turn, an answer waits for its replica, whether another has room or not.
-    if (!lines_.empty())
-      handed.to = static_cast<std::int32_t>(answer_turns_.next(fleet_.decode.front_ends, second_.size(), 1));
+    // With what was written of its answer it may be more than the cache there.
+    if (first_.outcome.requests[static_cast<std::size_t>(request)].refused) return lose(request, at);
+    state(request).stage = Stage::prompt;
+    enter(at_first_, replica, request);
+    handed(request).from = static_cast<std::int32_t>(replica);
+    deal_answer(request);
     first_.changed(replica);
+  }
+
+  /// Dealt out in turn, an answer waits for its replica, whether another has room or not.
+  void deal_answer(std::int32_t request) {
+    if (lines_.empty()) return;
+    const std::vector<std::int64_t>& open = second_.open();
+    handed(request).to =
+        open.empty()
+            ? -1
+            : static_cast<std::int32_t>(
+                  open[static_cast<std::size_t>(answer_turns_.next(fleet_.decode.front_ends, std::ssize(open), 1))]);
   }
 
   /// Where it waits for room: with all others, or for the replica that it was dealt out to.
   std::deque<std::int32_t>& line_of(std::int32_t request) {
-    if (lines_.empty()) return waiting_;
-    return lines_[static_cast<std::size_t>(out_.handed[static_cast<std::size_t>(request)].to)];
+    if (lines_.empty() || handed(request).to < 0) return waiting_;
+    return lines_[static_cast<std::size_t>(handed(request).to)];
   }
 
   /// Those that wait, in their order, as far as there is room.
@@ -274,10 +304,9 @@ class Loop {
         begin_flow(request, static_cast<std::int64_t>(i), at);
       }
     }
-    while (!waiting_.empty()) {
+    while (lines_.empty() && !waiting_.empty()) {
       const std::int32_t request = waiting_.front();
-      std::vector<std::int64_t> order(static_cast<std::size_t>(second_.size()));
-      for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<std::int64_t>(i);
+      std::vector<std::int64_t> order = second_.open();
       std::stable_sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) {
         return second_.at(a).under_way() < second_.at(b).under_way();
       });
@@ -290,74 +319,235 @@ class Loop {
   }
 
   void begin_flow(std::int32_t request, std::int64_t to, Time at) {
-    ApartOutcome::Handed& handed = out_.handed[static_cast<std::size_t>(request)];
     const Handover& h = fleet_.handover;
-    handed.begun = at;
-    handed.to = static_cast<std::int32_t>(to);
-    const double bytes =
-        h.bytes_a_token * trace_.requests[static_cast<std::size_t>(request)].input + h.bytes_a_sequence;
+    State& s = state(request);
+    ApartOutcome::Handed& way_of = handed(request);
+    way_of.begun = at;
+    way_of.to = static_cast<std::int32_t>(to);
+    enter(at_second_, to, request);
+    if (first_.failed(way_of.from) || second_.failed(to)) {
+      s.stage = Stage::stuck;
+      return;
+    }
+    const double bytes = bytes_of(request);
     out_.bytes += bytes;
-    if (h.ways == nullptr || !(bytes > 0)) return coming_.push({at + h.latency, Coming::What::there, request});
-    const std::int64_t from_group = from_groups_[static_cast<std::size_t>(handed.from)]++ % h.groups_from;
+    if (h.ways == nullptr || !(bytes > 0)) return through(request, at + h.latency);
+    const std::int64_t from_group = from_groups_[static_cast<std::size_t>(way_of.from)]++ % h.groups_from;
     const std::int64_t to_group = groups_[static_cast<std::size_t>(to)]++ % h.groups_to;
-    const Ways::Way way = h.ways->way(handed.from * h.groups_from + from_group, to * h.groups_to + to_group);
+    const Ways::Way way = h.ways->way(way_of.from * h.groups_from + from_group, to * h.groups_to + to_group);
     double left = bytes;
     if (h.handing == Handing::layer_by_layer) left = behind_prompt(request, bytes, way);
-    flows_->begin(number_, request, at, left, way, way.latency + h.latency);
+    s.stage = Stage::flows;
+    s.flow = flows_->begin(number_, request, at, left, way, way.latency + h.latency);
+  }
+
+  double bytes_of(std::int32_t request) const {
+    return fleet_.handover.bytes_a_token * prompts_.requests[static_cast<std::size_t>(request)].input +
+           fleet_.handover.bytes_a_sequence;
   }
 
   /// Bytes that are left when the prompt is through, where its layers flow while later ones are computed: those of the
   /// last, and what the way, had it nobody else, does not move meanwhile.
   double behind_prompt(std::int32_t request, double bytes, const Ways::Way& way) const {
-    const Served& served = first_outcome().requests[static_cast<std::size_t>(request)];
+    const Served& served = first_.outcome.requests[static_cast<std::size_t>(request)];
     double rate = 1e30;
     for (const sim::WeightedLink& l : way.links)
       rate = std::min(rate, fleet_.handover.ways->capacity()[l.link] / l.weight);
     const double meanwhile = static_cast<double>(served.first - served.begun) / kPicosecondsASecond;
     return std::max(bytes / static_cast<double>(fleet_.handover.layers), bytes - rate * meanwhile);
   }
-  const Outcome& first_outcome() const { return first_.outcome; }
 
   void arrive(std::int32_t request, Time at) {
-    ApartOutcome::Handed& handed = out_.handed[static_cast<std::size_t>(request)];
-    handed.there = at;
-    first_.at(handed.from).give_left(blocks_[static_cast<std::size_t>(request)], at);
-    first_.changed(handed.from);
+    ApartOutcome::Handed& way = handed(request);
+    way.there = at;
+    state(request).stage = Stage::answer;
+    leave(at_first_, way.from, request);
+    first_.keep(way.from, -1, at);
+    first_.at(way.from).give_left(state(request).blocks, at);
+    first_.changed(way.from);
     const FirstToken habit = fleet_.decode.limits.first_token;
     // Shown with the cache it is seen when the engine there looks for caches that have come, once an iteration
     // (sglang, disaggregation/decode.py, process_decode_queue; TensorRT-LLM, py_executor.py,
     // _handle_first_token_response).
-    const Time shown = habit == FirstToken::transfer ? second_.at(handed.to).next_turn(at) : at;
-    if (trace_.requests[static_cast<std::size_t>(request)].output == 1 && habit != FirstToken::decode) {
+    const Time shown = habit == FirstToken::transfer ? second_.at(way.to).next_turn(at) : at;
+    const std::int32_t written = second_.sequence(request).generated;  // ahead of a failure
+    if (trace_.requests[static_cast<std::size_t>(request)].output == written + 1 && habit != FirstToken::decode) {
       // Nothing is left to write: its place is given back at once.
-      second_.at(handed.to).drop(request);
-      second_.outcome.requests[static_cast<std::size_t>(request)] = {
-          .arrival = at, .begun = at, .first = shown, .last = shown, .replica = handed.to};
+      second_.at(way.to).drop(request, at);
+      second_.changed(way.to);
+      leave(at_second_, way.to, request);
+      Served& served = second_.outcome.requests[static_cast<std::size_t>(request)];
+      const Time first = written > 0 ? served.first : shown;
+      served = {.arrival = at, .begun = at, .first = first, .last = shown, .replica = way.to};
       second_.outcome.end = std::max(second_.outcome.end, at);
-      coming_.push({shown, Coming::What::given, request});
+      coming_.push({shown, Coming::What::given, request, state(request).attempt});
       return;
     }
-    second_.at(handed.to).join(request, at,
-                               habit == FirstToken::decode    ? kNever
-                               : habit == FirstToken::prefill ? handed.computed
-                                                              : shown);
-    second_.changed(handed.to);
+    second_.at(way.to).join(request, at,
+                            habit == FirstToken::decode    ? kNever
+                            : habit == FirstToken::prefill ? way.computed
+                                                           : shown);
+    second_.changed(way.to);
+  }
+
+  // What happens to replicas.
+  void change() {
+    if (first_.next_change() <= second_.next_change()) {
+      const std::int64_t outside = std::ssize(door_);
+      return change_of_first(first_.happen(outside));
+    }
+    std::int64_t outside = std::ssize(waiting_);
+    for (const std::deque<std::int32_t>& line : lines_) outside += std::ssize(line);
+    change_of_second(second_.happen(outside));
+  }
+
+  void change_of_first(const Pool::Change& change) {
+    using What = Pool::Change::What;
+    if (change.what == What::fails) return break_off(at_first_, change);
+    if (change.what == What::nothing) return;
+    looks_ = {};
+    if (change.what == What::opens) {
+      for (const std::int32_t request : std::exchange(door_, {})) come_again(request, change.at);
+    }
+    if (change.what != What::noticed) return;
+    for (const std::int32_t request : take(at_first_, change.replica)) {
+      // Its cache is gone, and room that was kept for it elsewhere is free.
+      if (state(request).stage == Stage::line) std::erase(line_of(request), request);
+      if (state(request).stage == Stage::stuck) {
+        second_.at(handed(request).to).drop(request, change.at);
+        second_.changed(handed(request).to);
+        leave(at_second_, handed(request).to, request);
+      }
+      begin_anew(request, fleet_.prefill.failures->requests, change.at);
+    }
+    hand_over(change.at);
+  }
+
+  void change_of_second(const Pool::Change& change) {
+    using What = Pool::Change::What;
+    if (change.what == What::fails) return break_off(at_second_, change);
+    if (change.what == What::nothing) return;
+    if (change.what == What::noticed) {
+      std::vector<std::int32_t> kept;  // whose caches are where they were computed
+      for (const std::int32_t request : take(at_second_, change.replica)) {
+        if (state(request).stage == Stage::answer) {
+          begin_anew(request, fleet_.decode.failures->requests, change.at);
+          continue;
+        }
+        state(request).stage = Stage::line;
+        handed(request).begun = kNever;
+        kept.push_back(request);
+      }
+      for (std::size_t i = kept.size(); i-- > 0;) line_of(kept[i]).push_front(kept[i]);
+    }
+    deal_lines_anew();
+    hand_over(change.at);
+  }
+
+  /// Those that wait for a replica which takes nobody, or for any.
+  void deal_lines_anew() {
+    if (lines_.empty()) return;
+    std::vector<std::int32_t> waiting(waiting_.begin(), waiting_.end());
+    waiting_.clear();
+    for (std::size_t i = 0; i < lines_.size(); ++i) {
+      if (second_.is_open(static_cast<std::int64_t>(i))) continue;
+      waiting.insert(waiting.end(), lines_[i].begin(), lines_[i].end());
+      lines_[i].clear();
+    }
+    for (const std::int32_t request : waiting) {
+      deal_answer(request);
+      line_of(request).push_back(request);
+    }
+    // Prompts under way that were dealt out to such a replica are dealt out anew too.
+    for (const std::set<std::int32_t>& requests : at_first_) {
+      for (const std::int32_t request : requests)
+        if (state(request).stage == Stage::prompt && (handed(request).to < 0 || !second_.is_open(handed(request).to)))
+          deal_answer(request);
+    }
+  }
+
+  /// A replica has failed: what is on its way from it, or to it, stops.
+  void break_off(const Places& at, const Pool::Change& change) {
+    for (const std::int32_t request : at[static_cast<std::size_t>(change.replica)]) {
+      State& s = state(request);
+      if (s.stage != Stage::flows && s.stage != Stage::there) continue;
+      if (s.stage == Stage::flows) flows_->stop(s.flow, change.at);
+      s.stage = Stage::stuck;
+      ++s.attempt;
+      out_.broken += bytes_of(request);
+    }
+  }
+
+  /// Its cache is gone: what its user was shown stays, or is written anew, or all is over.
+  void begin_anew(std::int32_t request, AtFailure what, Time at) {
+    const auto number = static_cast<std::size_t>(request);
+    Served &prompt = first_.outcome.requests[number], &answer = second_.outcome.requests[number],
+           &served = out_.requests[number];
+    Sequence& writes = second_.sequence(request);
+    // The token that came of its prompt, where another is not to be computed of it, and whether its user has seen it.
+    const FirstToken habit = fleet_.decode.limits.first_token;
+    const bool one_more =
+        state(request).stage != Stage::answer && prompt.first != kNever && habit != FirstToken::decode;
+    const bool shown = one_more && habit == FirstToken::prefill;
+    if (shown && writes.generated == 0) answer.first = prompt.first;
+    if (shown) answer.last = prompt.first;
+    const std::int32_t made = writes.generated + (one_more ? 1 : 0);
+    writes.generated = what == AtFailure::migrate ? writes.generated + (shown ? 1 : 0) : 0;
+    out_.lost_tokens += made - writes.generated;
+    ++state(request).attempt;
+    state(request).stage = Stage::nowhere;
+    if (what == AtFailure::lost) return lose(request, at);
+    if (writes.generated == trace_.requests[number].output) {  // all of it was seen
+      handed(request).begun = handed(request).there = at;
+      served.begun = std::min(served.begun, prompt.begun);
+      return next_of_loop(at);
+    }
+    if (what == AtFailure::again) answer.first = answer.last = served.first = kNever;
+    served.begun = std::min(served.begun, prompt.begun);
+    if (what == AtFailure::migrate) served.first = std::min(served.first, prompt.first);
+    prompt.begun = prompt.first = kNever;
+    first_.sequence(request) = Sequence{};
+    prompts_.requests[number].input = trace_.requests[number].input + writes.generated;
+    ++out_.moved;
+    come_again(request, at);
+  }
+
+  void come_again(std::int32_t request, Time at) {
+    if (first_.open().empty())
+      door_.push_back(request);
+    else
+      begin_prompt(request, prompt_at(request, at), at);
+  }
+
+  void lose(std::int32_t request, Time at) {
+    Served& served = out_.requests[static_cast<std::size_t>(request)];
+    served.lost = true;
+    served.last = at;
+    next_of_loop(at);
+  }
+
+  /// Those that are at a replica.
+  void enter(Places& places, std::int64_t replica, std::int32_t request) {
+    if (changes_) places[static_cast<std::size_t>(replica)].insert(request);
+  }
+  void leave(Places& places, std::int64_t replica, std::int32_t request) {
+    if (changes_) places[static_cast<std::size_t>(replica)].erase(request);
+  }
+  static std::set<std::int32_t> take(Places& places, std::int64_t replica) {
+    return std::exchange(places[static_cast<std::size_t>(replica)], {});
   }
 
   void finish() {
-    for (Pool* pool : {&first_, &second_}) {
-      for (std::int64_t i = 0; i < pool->size(); ++i) {
-        pool->outcome.prompt_tokens += pool->at(i).scheduler().prompt_tokens();
-        pool->outcome.found_tokens += pool->at(i).scheduler().found_tokens();
-        add_tiers(pool->outcome.tiers, pool->at(i).tiers());
-      }
-    }
+    const Time end = std::max({first_.outcome.end, second_.outcome.end, trace_.concurrency > 0 ? 0 : last_});
+    first_.finish(end);
+    second_.finish(end);
     for (std::size_t i = 0; i < out_.requests.size(); ++i) {
       Served& served = out_.requests[i];
-      if (served.refused) continue;
+      if (served.refused || served.lost) continue;
       const Served &prompt = first_.outcome.requests[i], &answer = second_.outcome.requests[i];
-      served.begun = prompt.begun;
-      served.first = fleet_.decode.limits.first_token == FirstToken::prefill ? prompt.first : answer.first;
+      served.begun = std::min(served.begun, prompt.begun);
+      served.first =
+          fleet_.decode.limits.first_token == FirstToken::prefill ? std::min(served.first, prompt.first) : answer.first;
       served.last = answer.last;
       served.replica = answer.replica;
       served.preemptions = prompt.preemptions + answer.preemptions;
@@ -370,18 +560,23 @@ class Loop {
   const Apart& fleet_;
   Flows* flows_;
   std::int32_t number_;
-  Trace prompts_;
+  Trace prompts_;  // what is written of their answers, and lost with a cache, is computed with them
+  Time last_;      // arrival
+  std::vector<Replica::Finished> computed_, ended_;
   Pool first_, second_;
+  const bool changes_ = first_.changes() || second_.changes();
+  std::int64_t left_;  // that are not through
   ApartOutcome out_;
+  std::vector<State> states_;
   std::priority_queue<Coming> coming_;
   std::int32_t come_ = 0;
   Turns turns_, answer_turns_;
   Looks looks_;
-  std::vector<Replica::Finished> computed_, ended_;
-  std::vector<std::int64_t> blocks_;             // that each prompt left behind
+  std::deque<std::int32_t> door_;                // for whom no replica computes prompts
   std::deque<std::int32_t> waiting_;             // for room in the second pool
   std::vector<std::deque<std::int32_t>> lines_;  // or for each replica of it, where they are dealt out in turn
   std::vector<std::int64_t> groups_, from_groups_;
+  Places at_first_, at_second_;
 };
 
 }  // namespace

@@ -6,6 +6,14 @@
 // left are free when the flow is through, so that a slow network or a full second pool stops the first. That order is
 // TensorRT-LLM's (trtllm-serve disaggregated), vLLM's (NixlConnector: the second pulls) and, but for when room is
 // taken, SGLang's (disaggregation/decode.py). Left out: prefixes that the second pool finds in its own cache.
+//
+// Each pool may change while it serves (pool.h), by a figure of its own. A replica that computes prompts and fails
+// takes with it those that it was computing and the caches that it had not handed over: these prompts are computed
+// again elsewhere. What is on its way from a replica that fails, or to one, breaks off at once; nothing sets out from
+// it or to it any more, and what waits for that goes on when the failure is noticed: to another replica, if the cache
+// is still there. Answers on a replica that fails lose their caches: prompt and what is written are computed again by
+// the first pool, handed over anew, and gone on with (Dynamo's request migration), begun again, or lost. Left out:
+// parts of caches that have come.
 #pragma once
 
 #include <span>
@@ -59,7 +67,9 @@ struct ApartOutcome {
     std::int32_t from = 0, to = 0;
   };
   std::vector<Handed> handed;
-  double bytes = 0;  // handed over
+  double bytes = 0;                         // handed over, or begun to be
+  double broken = 0;                        // of these, of handovers that a failure broke off
+  std::int64_t lost_tokens = 0, moved = 0;  // computed in vain; requests whose prompts are computed anew
 };
 
 /// What one model asks of its pools.

@@ -113,6 +113,7 @@ struct Outcome {
   std::vector<Held> held;                   // of a fleet that changes
   std::vector<FleetEvent> events;           // likewise, by time
   std::int64_t lost_tokens = 0, moved = 0;  // written and lost with a replica; requests that went on on another
+  double first_time = 0, firsts = 0;        // from arrivals to first tokens, picoseconds; how many these are
   std::vector<TierUse> tiers;               // of all replicas
 };
 

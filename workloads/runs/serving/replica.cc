@@ -108,6 +108,11 @@ void Replica::fail(Time at) {
 }
 
 std::vector<std::int32_t> Replica::abandon() {
+  for (const Coming& joining : joining_) {
+    outcome_.requests[static_cast<std::size_t>(joining.request)].begun = now_;
+    scheduler_.join(joining.request);
+  }
+  joining_.clear();
   while (scheduler_.running() > 0) {
     Served& served = outcome_.requests[static_cast<std::size_t>(scheduler_.preempt())];
     if (served.first != kNever) served.last = now_;
@@ -171,10 +176,15 @@ void Replica::give_left(std::int64_t blocks, Time at) {
   wake(at);
 }
 
-void Replica::join(std::int32_t request, Time at, Time first) {
+void Replica::join(std::int32_t request, Time at, Time shown) {
   Served& served = outcome_.requests[static_cast<std::size_t>(request)];
-  served.arrival = at;
-  served.first = first;
+  if (scheduler_.sequence(request).generated == 0) {
+    served.arrival = at;
+    served.first = served.last = shown;
+  } else if (shown != kNever) {  // behind a failure its tokens go on
+    outcome_.between_tokens.add(static_cast<double>(shown - served.last), 1);
+    served.last = shown;
+  }
   served.replica = number_;
   joining_.push_back({at, request});
   wake(at);
@@ -195,7 +205,7 @@ void Replica::take_in() {
     if (served.first == kNever)
       joined_.push_back(id);
     else
-      since_.emplace_back(served.first, 1);
+      since_.emplace_back(served.last, 1);
   }
   const bool looks = idle() || polls_now();
   if (looks) polled_ = scheduler_.steps();
@@ -311,6 +321,8 @@ void Replica::emit_first(std::int32_t id) {
   ++outcome_.output_tokens;
   if (served.first == kNever) {
     served.first = now_;
+    outcome_.first_time += static_cast<double>(now_ - served.arrival);
+    ++outcome_.firsts;
   } else {  // behind a preemption its tokens go on
     outcome_.between_tokens.add(static_cast<double>(now_ - served.last), 1);
   }

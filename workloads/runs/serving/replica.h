@@ -61,9 +61,13 @@ class Replica {
   /// Room for a request whose prompt was computed elsewhere.
   bool reserve(std::int32_t request) { return scheduler_.reserve(request, std::max<std::int64_t>(1, stretch_.steps)); }
   /// The room is not needed after all.
-  void drop(std::int32_t request) { scheduler_.drop(request); }
-  /// One for which there is room is here at `at`; its first token was shown at `first`, or is still to come.
-  void join(std::int32_t request, Time at, Time first);
+  void drop(std::int32_t request, Time at) {
+    scheduler_.drop(request);
+    wake(at);
+  }
+  /// One for which there is room is here at `at`; the token that came of its prompt was shown at `shown`, or is still
+  /// to come.
+  void join(std::int32_t request, Time at, Time shown);
   /// It stands still from `at` on, but for an iteration with prompts in it that was begun, and whoever comes waits.
   void fail(Time at);
   /// All that had come to it leaves, in its order, with what was written of its answers.

@@ -174,7 +174,7 @@ std::int64_t Scheduler::leave_behind(std::int32_t id) {
 
 std::int64_t Scheduler::handed_tokens(std::int32_t id) const {
   // The prompt's last token is computed once more, for the first of the answer to be drawn from.
-  return request(id).input - (limits_.first_token == FirstToken::decode ? 1 : 0);
+  return request(id).input + sequence(id).generated - (limits_.first_token == FirstToken::decode ? 1 : 0);
 }
 
 bool Scheduler::reserve(std::int32_t id, std::int64_t steps) {
@@ -202,7 +202,7 @@ void Scheduler::join(std::int32_t id) {
   s.running = true;
   ++s.admissions;
   s.prompt = s.computed = static_cast<std::int32_t>(handed_tokens(id));
-  s.generated = limits_.first_token == FirstToken::decode ? 0 : 1;
+  s.generated += limits_.first_token == FirstToken::decode ? 0 : 1;
   link(id);
   begin_decoding(id);
 }

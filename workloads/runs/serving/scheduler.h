@@ -205,7 +205,7 @@ class Scheduler {
   void begin_decoding(std::int32_t id);
   std::int64_t stop(std::int32_t id);
   void link(std::int32_t id);
-  /// Tokens of a prompt whose keys come with it.
+  /// Tokens whose keys come with it: of its prompt, and of what was written elsewhere ahead of a failure.
   std::int64_t handed_tokens(std::int32_t id) const;
 
   const Trace& trace_;

@@ -18,13 +18,16 @@ enum class Router : std::uint8_t { round_robin, least_loaded, prefix_aware };
 std::string_view name_of(Router router);
 
 /// What the number of replicas follows, of each: requests under way, those that wait, or the share of its cache in use.
-enum class ScaleBy : std::uint8_t { under_way, waiting, cache };
+/// Or in the mean over all, in seconds: from requests' arrivals to their first tokens since the last measurement (where
+/// prompts are computed apart, to these), or an iteration of those that decode.
+enum class ScaleBy : std::uint8_t { under_way, waiting, cache, ttft, itl };
 std::string_view name_of(ScaleBy by);
+inline bool is_mean(ScaleBy by) { return by == ScaleBy::ttft || by == ScaleBy::itl; }
 
 struct Autoscale {
   std::int64_t least = 1, most = 1;  // replicas
   ScaleBy by = ScaleBy::under_way;
-  double target = 1;       // of a replica
+  double target = 1;       // of a replica; of a mean over all, seconds
   double tolerance = 0.1;  // of the ratio of what is and the target, within which nothing changes
   Time every = 0;          // from one measurement to the next
   Time lag = 0;            // from a measurement to what follows of it
@@ -36,6 +39,9 @@ struct Autoscale {
 /// are lost.
 enum class AtFailure : std::uint8_t { migrate, again, lost };
 std::string_view name_of(AtFailure what);
+
+/// Of a pool: who fails more often than this in a loop that has no end of its own would never be through.
+inline constexpr std::int64_t kMostFailures = 100'000;
 
 struct Failures {
   double mean_s = 0;  // between failures of a replica; 0: by `at`
@@ -53,10 +59,10 @@ struct Fleet {
   Router router = Router::round_robin;
   std::int64_t slow = 0;  // the first so many replicas take slow_factor times as long for each iteration
   double slow_factor = 1;
-  std::optional<Autoscale> autoscale = {};  // of open loops
-  std::optional<Failures> failures = {};    // likewise
-  Time looks_every = 0;                     // of the router at loads and caches; 0: it knows what is
-  std::int64_t front_ends = 1;              // that deal in turn, each for itself; requests come to one by chance
+  std::optional<Autoscale> autoscale = {};
+  std::optional<Failures> failures = {};
+  Time looks_every = 0;         // of the router at loads and caches; 0: it knows what is
+  std::int64_t front_ends = 1;  // that deal in turn, each for itself; requests come to one by chance
 };
 
 /// Sums of what tiers of replicas did.

@@ -14,7 +14,7 @@ namespace {
 
 constexpr double kPicoseconds = 1e12;
 
-enum class Drawn : std::uint64_t { arrival = 1, input, output, prefix, priority };
+enum class Drawn : std::uint64_t { arrival = 1, input, output, prefix, priority, turns, gap };
 
 /// The draws of one request for one purpose: uniform in (0, 1).
 class Draws {
@@ -92,9 +92,53 @@ std::int32_t priority_of(const std::vector<double>& shares, Draws draws) {
   return static_cast<std::int32_t>(shares.size()) - 1;
 }
 
+/// Sessions by their beginnings; requests are put in order behind.
+Trace sessions_of(const Traffic& traffic, std::int64_t block_tokens) {
+  Trace trace;
+  trace.warm_up = traffic.warm_up;
+  trace.content_tokens = static_cast<std::int32_t>(block_tokens);
+  const std::int64_t shared = traffic.prefix.tokens / block_tokens;
+  trace.different = static_cast<std::int32_t>(shared * traffic.prefix.groups);
+  Traffic begins = traffic;  // as many requests a second as are asked for, of all turns
+  begins.rate = traffic.rate / std::max(1.0, traffic.session.turns.mean);
+  const auto full = [&] { return traffic.requests > 0 && std::ssize(trace.requests) >= traffic.requests; };
+  double at = 0;
+  std::int64_t number = 0;
+  for (std::int64_t s = 0; !full(); ++s) {
+    at += gap_of(begins, Draws(traffic.seed, Drawn::arrival, s));
+    double when = varied(begins, at);
+    if (traffic.duration > 0 && when > traffic.duration) break;
+    const auto group = static_cast<std::int64_t>(Draws(traffic.seed, Drawn::prefix, s).uniform() *
+                                                 static_cast<double>(traffic.prefix.groups));
+    const auto begin = static_cast<std::uint32_t>(trace.contents.size());
+    for (std::int64_t b = 0; b < shared; ++b) trace.contents.push_back(static_cast<std::int32_t>(group * shared + b));
+    std::int64_t said = traffic.prefix.tokens;
+    const std::int32_t turns = length_of(traffic.session.turns, Draws(traffic.seed, Drawn::turns, s));
+    const std::int32_t priority =
+        traffic.priorities.empty() ? 0 : priority_of(traffic.priorities, Draws(traffic.seed, Drawn::priority, s));
+    for (std::int32_t turn = 0; turn < turns && !full(); ++turn, ++number) {
+      if (turn > 0) when += -std::log(Draws(traffic.seed, Drawn::gap, number).uniform()) * traffic.session.gap;
+      if (traffic.duration > 0 && when > traffic.duration) break;
+      said += length_of(traffic.input, Draws(traffic.seed, Drawn::input, number));
+      const std::int32_t output = length_of(traffic.output, Draws(traffic.seed, Drawn::output, number));
+      SIM_CHECK(said < INT32_MAX && std::ssize(trace.contents) < kMostContents && number < kMostRequests,
+                "a session of {} tokens, {} blocks of all", said, trace.contents.size());
+      while (std::ssize(trace.contents) - static_cast<std::int64_t>(begin) < said / block_tokens)
+        trace.contents.push_back(trace.different++);
+      trace.requests.push_back({static_cast<Time>(std::llround(when * kPicoseconds)), static_cast<std::int32_t>(said),
+                                output, begin, static_cast<std::uint32_t>(said / block_tokens), priority});
+      said += output;
+    }
+  }
+  std::stable_sort(trace.requests.begin(), trace.requests.end(),
+                   [](const Request& a, const Request& b) { return a.arrival < b.arrival; });
+  return trace;
+}
+
 }  // namespace
 
 Trace trace_of(const Traffic& traffic, std::int64_t block_tokens) {
+  if (traffic.session.any()) return sessions_of(traffic, block_tokens);
   Trace trace;
   trace.concurrency = traffic.concurrency;
   trace.warm_up = traffic.warm_up;

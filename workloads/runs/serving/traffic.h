@@ -27,6 +27,15 @@ struct Prefix {
   std::int64_t tokens = 0, groups = 1;
 };
 
+/// Users of an open loop come back: each asks so many times, `gap` seconds apart in the mean (exponential), and sends
+/// what was said before along. Blocks of that are found in a cache, but for those of the answer before, which a replica
+/// here does not keep.
+struct Session {
+  Length turns;
+  double gap = 0;
+  bool any() const { return gap > 0; }
+};
+
 struct Traffic {
   // Open loop.
   double rate = 0;  // requests a second
@@ -41,11 +50,14 @@ struct Traffic {
   std::int64_t warm_up = 0;
   Length input, output;
   Prefix prefix;
+  Session session;
   std::vector<double> priorities;  // shares of requests, of the most urgent first; empty: all alike
   std::uint64_t seed = 1;
 };
 
 inline constexpr std::int64_t kMostRequests = 20'000'000;
+/// Blocks of all that is said in sessions.
+inline constexpr std::int64_t kMostContents = 200'000'000;
 
 /// `block_tokens`: of the cache, in which prefixes are shared.
 Trace trace_of(const Traffic& traffic, std::int64_t block_tokens);
