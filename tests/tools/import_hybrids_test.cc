@@ -102,6 +102,13 @@ const Published kPublished[]{
          "v_head_dim": 256, "index_topk": 2048, "index_head_dim": 128, "index_n_heads": 32,
          "num_nextn_predict_layers": 1})",
      744, 41.8, 78, "glm-5"},
+    // fla-hub/rwkv7-2.9B-world: 2,947,735,040 by arXiv 2503.14456.
+    {R"({"model_type": "rwkv7", "attn": null, "attn_mode": "chunk", "hidden_size": 2560, "hidden_ratio": 4.0,
+         "intermediate_size": 10240, "num_hidden_layers": 32, "num_heads": 32, "head_dim": 64, "vocab_size": 65536,
+         "max_position_embeddings": 4096, "decay_low_rank_dim": 96, "a_low_rank_dim": 96, "v_low_rank_dim": 64,
+         "gate_low_rank_dim": 320, "hidden_act": "sqrelu", "norm_bias": true, "norm_first": true, "norm_eps": 1e-05,
+         "fuse_norm": false, "fuse_cross_entropy": true, "tie_word_embeddings": false})",
+     2.94773504, 0, 32, "rwkv7-2.9b"},
 };
 
 workloads::Job job_of_config(const Folder& folder, const std::string& config) {

@@ -342,6 +342,46 @@ void mamba2(Config& config, Draft& draft) {
              std::vector<std::string>(static_cast<std::size_t>(config.count(config.need({"num_hidden_layers"}))), "M"));
 }
 
+/// RWKV-7 (fla-org/flash-linear-attention, fla/models/rwkv7): time mixing in place of attention, and channel mixing, an
+/// MLP that reads a mixture of a token with the one ahead of it. The first layer's values are its own.
+void rwkv7(Config& config, Draft& draft) {
+  const std::int64_t h = config.count(config.need({"hidden_size"}));
+  const std::int64_t dim = number_of(config, "head_dim", 64), layers = config.count(config.need({"num_hidden_layers"}));
+  if (const Settings* attention = config.find("attn"); attention != nullptr && !attention->is_null())
+    attention->fail("got attention in some layers, expected time mixing in all");
+  if (h % dim != 0) config.find("hidden_size")->fail(fmt::format("got {}, expected heads of {}", h, dim));
+  draft.set("model.hidden", h);
+  draft.set("model.vocab", config.count(config.need({"vocab_size"})));
+  draft.set("model.seq", config.count(config.need({"max_position_embeddings"})));
+  set_shape(draft, false, false, "none", "layer_norm");
+  draft.set("model.biases", std::string("none"));
+  draft.set("model.activation", std::string("squared_relu"));
+  draft.set("model.tied_embeddings", config.flag("tie_word_embeddings", false));
+  const auto time_mixing = [&](const char* at, bool first) {
+    put_kind(draft, at, "rwkv7");
+    put(draft, at, "heads", h / dim);
+    put(draft, at, "head_dim", dim);
+    put(draft, at, "decay_rank", number_of(config, "decay_low_rank_dim", 64));
+    put(draft, at, "rate_rank", number_of(config, "a_low_rank_dim", 64));
+    put(draft, at, "value_rank", first ? 0 : number_of(config, "v_low_rank_dim", 16));
+    put(draft, at, "gate_rank", number_of(config, "gate_low_rank_dim", 128));
+  };
+  time_mixing("mixers.R0", true);
+  time_mixing("mixers.R", false);
+  const Settings* width = config.find("intermediate_size");
+  const Settings* ratio = config.find("hidden_ratio");
+  const double times = ratio == nullptr || ratio->is_null() ? 4 : ratio->as_number(0.1, 1000);
+  const std::int64_t inside = (static_cast<std::int64_t>(times * static_cast<double>(h)) + 31) / 32 * 32;
+  put_kind(draft, "channels.F", "mlp");
+  put(draft, "channels.F", "ffn_hidden", width == nullptr || width->is_null() ? inside : config.count(*width));
+  for (const char* key : {"attn_mode", "num_heads", "num_attention_heads", "value_dim", "norm_first", "norm_bias",
+                          "fuse_norm", "fuse_cross_entropy", "fuse_linear_cross_entropy", "use_l2warp"})
+    config.find(key);
+  std::vector<std::string> words(static_cast<std::size_t>(layers), "R+F");
+  words.front() = "R0+F";
+  put_blocks(draft, words);
+}
+
 // ---- attention to some of the keys ----
 
 /// Experts under DeepSeek's names.
@@ -502,6 +542,7 @@ const std::vector<std::pair<const char*, void (*)(Config&, Draft&)>>& hf_hybrids
       {"minimax", minimax},
       {"minimax_text_01", minimax},
       {"minimax_m1", minimax},
+      {"rwkv7", rwkv7},
       {"bailing_moe_linear", bailing_linear},
       {"bailing_hybrid", bailing_linear},
       {"mamba2", mamba2},

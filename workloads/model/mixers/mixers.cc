@@ -6,11 +6,11 @@
 
 namespace orrery::workloads {
 
-extern const MixerKind kMamba2, kGatedDelta, kKda, kLightning;
+extern const MixerKind kMamba2, kGatedDelta, kKda, kLightning, kRwkv7;
 
 namespace {
 
-constexpr std::array<const MixerKind*, 4> kMixerKinds{&kMamba2, &kGatedDelta, &kKda, &kLightning};
+constexpr std::array<const MixerKind*, 5> kMixerKinds{&kMamba2, &kGatedDelta, &kKda, &kLightning, &kRwkv7};
 
 }  // namespace
 
