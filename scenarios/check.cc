@@ -30,11 +30,24 @@ constexpr double kMostParameters = 1e15;
 // Of a step: a bucket of this software's gathers is a collective; real ones hold megabytes.
 constexpr double kMostBuckets = 200'000;
 
+/// Whether blocks of a pattern have attention of one shape, with keys of their own, or none.
+bool attends_alike(const workloads::Model& model) {
+  using Block = workloads::Model::Block;
+  const std::vector<Block>& kinds = model.pattern.kinds;
+  return std::all_of(kinds.begin(), kinds.end(), [&](const Block& block) {
+    if (!block.attends) return !block.crosses;
+    workloads::Model::Attention own = block.attention;
+    own.window = model.attention.window;
+    own.chunked = model.attention.chunked;
+    return own == model.attention && !block.state.any() && !block.crosses && !own.sparse.any() && !own.shares_keys;
+  });
+}
+
 /// Whether tensor ranks may be more than heads of keys: of blocks with one product for queries, keys and values.
 bool shares_key_heads(const workloads::Model& model, const workloads::Parallelism& layout,
                       const workloads::Method& method, const calibration::LinearStyle::Queries& style) {
   const bool plain = !style.separate() && !model.parallel_block && !model.attention.latent.any() &&
-                     !model.pattern.any() && !method.adapters.any() && !method.recomputed.every_second_product &&
+                     attends_alike(model) && !method.adapters.any() && !method.recomputed.every_second_product &&
                      layout.inside.tensor_in == 1;
   return style.shares_heads && plain && model.kv_width() % layout.tensor == 0;
 }

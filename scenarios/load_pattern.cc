@@ -15,6 +15,7 @@
 #include "scenarios/load_experts.h"
 #include "scenarios/load_operators.h"
 #include "scenarios/load_stacks.h"
+#include "workloads/model/mixers/mixers.h"
 #include "workloads/model/products.h"
 
 namespace orrery::scenarios {
@@ -23,7 +24,6 @@ using sim::Settings;
 using workloads::Job;
 using workloads::Model;
 using workloads::Operators;
-using workloads::ScanKind;
 using workloads::StateMixer;
 using Channel = Model::Block::Channel;
 
@@ -69,10 +69,6 @@ void add_words(const Settings& value, std::size_t depth, std::vector<Word>& out)
 
 // ---- what names stand for ----
 
-const std::vector<std::string> kMixers{"attention", "bidirectional", "cross", "mla",       "sliding",
-                                       "chunked",   "dsa",           "csa",   "hca",       "msa",
-                                       "mamba2",    "gated_delta",   "kda",   "lightning", "operators"};
-const std::vector<std::string> kStates{"mamba2", "gated_delta", "kda", "lightning"};
 const std::vector<std::string> kChannels{"mlp", "moe", "none"};
 
 struct Part {
@@ -100,11 +96,10 @@ const std::vector<std::string>& keys_of(const std::string& kind) {
       compressed{"heads", "head_dim", "q_lora", "window", "compress", "out_groups", "out_lora"},
       compressed_chosen{"heads",      "head_dim", "q_lora",      "window",    "compress",
                         "out_groups", "out_lora", "index_heads", "index_dim", "index_top_k"},
-      mamba{"state", "heads", "head_dim", "groups", "conv", "chunk", "gated_norm"},
-      delta{"heads", "head_dim", "key_heads", "key_dim", "conv", "chunk", "gated_norm"}, mlp{"ffn_hidden"},
-      operators{"run"}, moe{"experts",           "top_k",           "expert_groups",  "top_groups",
-                            "expert_ffn_hidden", "expert_latent",   "shared_experts", "shared_expert_ffn_hidden",
-                            "shared_gate",       "activation_clamp"},
+      mlp{"ffn_hidden"}, operators{"run"},
+      moe{"experts",           "top_k",           "expert_groups",  "top_groups",
+          "expert_ffn_hidden", "expert_latent",   "shared_experts", "shared_expert_ffn_hidden",
+          "shared_gate",       "activation_clamp"},
       none;
   if (kind == "attention") return attention;
   if (kind == "bidirectional" || kind == "cross") return stacked;
@@ -114,11 +109,20 @@ const std::vector<std::string>& keys_of(const std::string& kind) {
   if (kind == "msa") return blocks;
   if (kind == "csa") return compressed_chosen;
   if (kind == "hca") return compressed;
-  if (kind == "mamba2") return mamba;
   if (kind == "operators") return operators;
   if (kind == "mlp") return mlp;
   if (kind == "moe") return moe;
-  return kind == "none" ? none : delta;
+  return none;
+}
+
+/// Likewise, of a mixer with a state.
+std::vector<std::string> keys_of(const workloads::MixerKind& kind) {
+  std::vector<std::string> keys{"heads", "head_dim"};
+  for (const workloads::MixerWidth& width : kind.widths) keys.emplace_back(width.key);
+  if (kind.taps >= 0) keys.emplace_back("conv");
+  keys.emplace_back("chunk");
+  if (kind.may_leave_norm) keys.emplace_back("gated_norm");
+  return keys;
 }
 
 void add_parts(const Settings& model, const char* list, const std::vector<std::string>& kinds, Parts& out) {
@@ -130,9 +134,11 @@ void add_parts(const Settings& model, const char* list, const std::vector<std::s
       member.fail("got a name with a space or +, expected a letter or a word");
     if (out.contains(name)) member.fail("got a name of a mixer and of a channel, expected one of the two");
     const std::string kind = required(member, "kind").as_choice(kinds);
+    const workloads::MixerKind* state = workloads::find_mixer(kind);
+    const std::vector<std::string> known = state != nullptr ? keys_of(*state) : keys_of(kind);
     for (const auto& [key, value] : member.members()) {
-      if (key != "kind" && !is_one_of(keys_of(kind), key))
-        value.fail(fmt::format("got a key that {} has not, expected one of {}", kind, fmt::join(keys_of(kind), ", ")));
+      if (key != "kind" && !is_one_of(known, key))
+        value.fail(fmt::format("got a key that {} has not, expected one of {}", kind, fmt::join(known, ", ")));
     }
     out[name] = {kind, &member};
   }
@@ -140,7 +146,7 @@ void add_parts(const Settings& model, const char* list, const std::vector<std::s
 
 Parts parts_of(const Settings& model) {
   Parts parts;
-  add_parts(model, "mixers", kMixers, parts);
+  add_parts(model, "mixers", mixer_names(), parts);
   add_parts(model, "channels", kChannels, parts);
   for (const char* kind : {"attention", "mla", "mlp", "moe"}) parts.try_emplace(kind, Part{kind});
   return parts;
@@ -269,29 +275,25 @@ void load_attention(const Part& part, const Settings& model, const Model& whole,
     place.fail(fmt::format("got {} heads over {} of keys, expected a multiple", a.heads, a.kv_heads));
 }
 
-StateMixer load_state(const Part& part) {
+StateMixer load_state(const Part& part, const workloads::MixerKind& kind) {
   const Settings& section = *part.section;
   StateMixer mixer;
-  mixer.kind = part.kind == "mamba2"        ? ScanKind::mamba2
-               : part.kind == "gated_delta" ? ScanKind::gated_delta
-               : part.kind == "kda"         ? ScanKind::kda
-                                            : ScanKind::lightning;
+  mixer.kind = &kind;
   mixer.heads = required(section, "heads").as_int();
   mixer.value_dim = required(section, "head_dim").as_int();
-  if (mixer.kind == ScanKind::mamba2) {
-    mixer.key_heads = integer(&section, "groups", 1);
-    mixer.key_dim = required(section, "state").as_int();
-  } else {
-    mixer.key_heads = integer(&section, "key_heads", mixer.heads);
-    mixer.key_dim = integer(&section, "key_dim", mixer.value_dim);
-  }
-  mixer.conv = integer(&section, "conv", mixer.kind == ScanKind::lightning ? 0 : 4);
-  mixer.chunk = integer(&section, "chunk", calibration::usual_chunk(mixer.kind));
+  mixer.key_heads = mixer.heads;
+  mixer.key_dim = mixer.value_dim;
+  for (const workloads::MixerWidth& width : kind.widths)
+    width.of(mixer) = width.fallback != nullptr ? integer(&section, width.key, width.fallback(mixer))
+                                                : required(section, width.key).as_int();
+  mixer.conv = integer(&section, "conv", std::max<std::int64_t>(kind.taps, 0));
+  mixer.chunk = integer(&section, "chunk", kind.scan->chunk);
   mixer.normed = boolean(&section, "gated_norm", true);
   if (mixer.heads % mixer.key_heads != 0)
     section.fail(fmt::format("got {} heads over {} of keys, expected a multiple", mixer.heads, mixer.key_heads));
-  if (mixer.thin_gates() && mixer.key_heads != mixer.heads)
-    section.fail(fmt::format("got {} heads over {} of keys with kda, expected as many", mixer.heads, mixer.key_heads));
+  if (kind.as_many_keys && mixer.key_heads != mixer.heads)
+    section.fail(
+        fmt::format("got {} heads over {} of keys with {}, expected as many", mixer.heads, mixer.key_heads, kind.name));
   return mixer;
 }
 
@@ -366,15 +368,16 @@ class PatternLoader {
           word.at->fail(fmt::format("got {}, expected attention across once, behind the block's own", word.text));
         load_attention(part->second, section_, model, block.cross);
         block.crosses = true;
-      } else if (is_one_of(kMixers, kind)) {
-        const bool attends = !is_one_of(kStates, kind);
+      } else if (!is_one_of(kChannels, kind)) {
+        const workloads::MixerKind* state = workloads::find_mixer(kind);
+        const bool attends = state == nullptr;
         if ((attends ? block.attends : block.state.any()) || block.operators.any() || channel)
           word.at->fail(
               fmt::format("got {}, expected one attention and one mixer with a state at most, and behind "
                           "them one channel",
                           word.text));
         if (attends) load_attention(part->second, section_, model, block.attention);
-        if (!attends) block.state = load_state(part->second);
+        if (!attends) block.state = load_state(part->second, *state);
         block.attends = block.attends || attends;
       } else {
         if (channel) word.at->fail(fmt::format("got {}, expected one channel in a block", word.text));
@@ -464,6 +467,17 @@ class PatternLoader {
 
 }  // namespace
 
+const std::vector<std::string>& mixer_names() {
+  static const std::vector<std::string> kNames = [] {
+    std::vector<std::string> names{"attention", "bidirectional", "cross", "mla", "sliding",
+                                   "chunked",   "dsa",           "csa",   "hca", "msa"};
+    for (const workloads::MixerKind* kind : workloads::mixer_kinds()) names.emplace_back(kind->name);
+    names.emplace_back("operators");
+    return names;
+  }();
+  return kNames;
+}
+
 bool has_pattern(const Settings& section) {
   if (given(&section, "blocks") != nullptr) return true;
   for (const char* key : {"mixers", "channels", "mtp_block"})
@@ -525,9 +539,9 @@ void check_scanned(const Settings& document, const Model& model, const Model::Bl
   const StateMixer& mixer = block.state;
   const auto refuse = [&](const std::string& why) {
     fail_at(document, "parallelism.context",
-            fmt::format("got {} with a {} mixer, expected {}", layout.context, calibration::name_of(mixer.kind), why));
+            fmt::format("got {} with a {} mixer, expected {}", layout.context, mixer.kind->name, why));
   };
-  const std::int64_t ranks = layout.tensor * (mixer.passes_states() ? 1 : layout.context);
+  const std::int64_t ranks = layout.tensor * (passes_states(mixer.kind->parts(mixer)) ? 1 : layout.context);
   if (mixer.heads % ranks != 0 || mixer.key_heads % ranks != 0)
     refuse(fmt::format("a divisor of its {} heads and {} of keys or groups over the tensor group", mixer.heads,
                        mixer.key_heads));
@@ -542,7 +556,9 @@ void check_divided(const Settings& document, const Model::Block& block, const wo
             fmt::format("got {} with attention to compressed keys, expected 1: no framework cuts it by heads",
                         layout.tensor));
   for (const workloads::TensorCut& cut : workloads::tensor_cuts(block)) {
-    if (cut.size % layout.tensor == 0) continue;
+    // More ranks than heads of keys are checked with the software that shares these.
+    const bool keys = std::string_view(cut.what) == workloads::kKeyHeadsCut && layout.tensor % cut.size == 0;
+    if (cut.size % layout.tensor == 0 || keys) continue;
     fail_at(document, "parallelism.tensor",
             fmt::format("expected a divisor of the {} {} of a block, got {}", cut.size, cut.what, layout.tensor));
   }

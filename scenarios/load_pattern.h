@@ -2,12 +2,17 @@
 // throws UserError.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "sim/settings.h"
 #include "workloads/job/job.h"
 
 namespace orrery::scenarios {
 
 /// Whether the model, whose document is `section`, has one.
+/// Kinds of mixers, in the order in which they are listed.
+const std::vector<std::string>& mixer_names();
 bool has_pattern(const sim::Settings& section);
 /// How many blocks it has.
 std::int64_t blocks_of(const sim::Settings& section);

@@ -6,6 +6,7 @@
 #include "scenarios/library.h"
 #include "scenarios/load.h"
 #include "scenarios/load_changes.h"
+#include "scenarios/load_served_model.h"
 #include "scenarios/schema.h"
 #include "scenarios/schema_serving.h"
 #include "scenarios/serving.h"
@@ -177,9 +178,11 @@ void load_limits(const Settings& pool, ServingScenario& s, ServedPool& p) {
   p.limits.max_batched_tokens =
       taken("max_batched_tokens", large ? defaults.large_max_batched_tokens : defaults.max_batched_tokens);
   p.limits.block_tokens = integer(&pool, "block_tokens", defaults.block_tokens);
+  const bool encodes = workloads::answers_with_states(p.replica.model);
   p.limits.memory_utilization = number(&pool, "memory_utilization", defaults.memory_utilization);
-  p.chunked_prefill = boolean(&pool, "chunked_prefill", defaults.chunked_prefill);
-  p.prefix_caching = boolean(&pool, "prefix_caching", defaults.prefix_caching && !has_states(p.replica.model));
+  p.chunked_prefill = boolean(&pool, "chunked_prefill", defaults.chunked_prefill && !encodes);
+  p.prefix_caching =
+      boolean(&pool, "prefix_caching", defaults.prefix_caching && !encodes && !has_states(p.replica.model));
   if (has_states(p.replica.model)) say_prefixes_of_states(pool, s, p);
   if (p.limits.max_batched_tokens < p.limits.max_sequences) {
     if (given(&pool, "max_sequences") == nullptr)
@@ -595,41 +598,6 @@ calibration::ServingEngine load_engine(const Settings& reference) {
   return engine;
 }
 
-namespace {
-
-void refuse_operators(const Settings& document, const workloads::Model& model) {
-  for (const workloads::Model::Block& block : model.pattern.kinds)
-    if (block.operators.any() || block.behind.any())
-      document.at("model").fail("has blocks of operators, which are trained here, expected mixers and channels");
-  const auto refuse = [&](bool what, const char* why) {
-    if (what) document.at("model").fail(why);
-  };
-  refuse(model.source > 0, "has an encoder of text, which is trained here, expected a decoder alone");
-  for (const workloads::Model::Block& block : model.pattern.kinds) {
-    refuse(block.encodes(), "has attention that sees what comes later, which is trained here, expected a decoder");
-    refuse(block.attention.shares_keys,
-           "has layers that read keys of others, which are trained here, expected layers with keys of their own");
-  }
-}
-
-/// In place of what is said of mixers that are trained.
-void say_mixers(workloads::Job& job) {
-  const std::vector<workloads::Model::Block>& kinds = job.model.pattern.kinds;
-  std::erase_if(job.assumptions, [](const std::string& text) { return text.starts_with("model.mixers:"); });
-  const auto scans = [&](workloads::ScanKind kind) {
-    return std::any_of(kinds.begin(), kinds.end(),
-                       [&](const workloads::Model::Block& b) { return b.state.any() && b.state.kind == kind; });
-  };
-  for (const workloads::ScanKind kind : {workloads::ScanKind::mamba2, workloads::ScanKind::lightning})
-    if (scans(kind))
-      job.assumptions.push_back(fmt::format(
-          "model.mixers: scans of {} take what they move and multiply at the shares that gated delta nets reach under "
-          "this engine: no table times them.",
-          calibration::name_of(kind)));
-}
-
-}  // namespace
-
 ServingScenario load_serving(const Settings& document, GpuShare share) {
   if (!document.is_mapping()) document.expected("a scenario: a mapping of keys");
   refuse_other_document(document);
@@ -652,10 +620,8 @@ ServingScenario load_serving(const Settings& document, GpuShare share) {
   load_model(document, job);
   if (job.model.recommender.any())
     document.at("model").fail("is a recommender, expected a model of layers that writes tokens");
-  refuse_operators(document, job.model);
-  say_mixers(job);
-  if (job.model.encoder.any())
-    document.at("model").fail("has an encoder of images, which is trained here, expected a model of text");
+  check_served_model(document, job.model);
+  say_served_mixers(job);
   load_power(document, job);
   s.machine = job.machine;
   s.share = {share.gpus > 0 ? share.gpus : s.machine.gpus, share.first};
@@ -684,6 +650,7 @@ ServingScenario load_serving(const Settings& document, GpuShare share) {
   load_served_precision(document, s);
   load_pool(document, s);
   load_traffic(document, s);
+  check_answers(document, s);
   load_workload(document, s);
   if (const Settings* cost = given(&document, "cost"); cost != nullptr)
     s.price_per_gpu_hour_usd = number(cost, "price_per_gpu_hour_usd", 0);

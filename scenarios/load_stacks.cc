@@ -80,8 +80,6 @@ void check_stacks(const Settings& document, const Model& model, const workloads:
   const auto refuse = [&](const char* key, std::int64_t ranks, const char* why) {
     if (ranks > 1) fail_at(document, key, fmt::format("got {} with {}, expected 1", ranks, why));
   };
-  if (model.layer_inputs.any())
-    refuse("parallelism.pipeline", layout.pipeline, "model.layer_inputs, which stages would have to hand on");
   const bool encodes = std::any_of(model.pattern.kinds.begin(), model.pattern.kinds.end(),
                                    [](const Model::Block& block) { return block.encodes(); });
   if (encodes) refuse("parallelism.context", layout.context, "bidirectional attention");

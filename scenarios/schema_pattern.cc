@@ -1,8 +1,12 @@
 // The part of the scenario language's table that blocks by pattern have. See schema.h.
 #include "scenarios/schema_pattern.h"
 
+#include <algorithm>
 #include <tuple>
 #include <utility>
+
+#include "scenarios/load_pattern.h"
+#include "workloads/model/mixers/mixers.h"
 
 namespace orrery::scenarios {
 
@@ -106,34 +110,39 @@ std::vector<Key> of_attention() {
   };
 }
 
-/// Of mixers with a state, beside heads and head_dim.
+/// Of mixers with a state, beside heads and head_dim: widths that kinds have, and what most have.
 std::vector<Key> of_states() {
-  return {
-      {"state", "integer", "elements", "", {}, "State of a channel, of mamba2.", {"1", "65536"}},
-      {"groups", "integer", "groups", "1", {}, "Groups of heads that share B and C, of mamba2.", {"1", "1000000"}},
-      {"key_heads", "integer", "heads", "heads", {}, "Heads of queries and keys, of gated_delta.", {"1", "1000000"}},
-      {"key_dim", "integer", "elements", "head_dim", {}, "Size of a head of keys, of delta rules.", {"1", "65536"}},
-      {"conv",
-       "integer",
-       "positions",
-       "4; of lightning 0",
-       {},
-       "Taps of the convolution ahead of the scan.",
-       {"0", "64"}},
-      {"chunk",
-       "integer",
-       "positions",
-       "256 of mamba2, 64 of the others",
-       {},
-       "Positions of a chunk of the scan.",
-       {"16", "4096"}},
-      {"gated_norm",
-       "boolean",
-       "",
-       "true",
-       {},
-       "What the scan makes is normalised, times its gate; else times it alone."},
-  };
+  std::vector<Key> keys;
+  for (const workloads::MixerKind* kind : workloads::mixer_kinds()) {
+    for (const workloads::MixerWidth& width : kind->widths) {
+      const bool known = std::any_of(keys.begin(), keys.end(), [&](const Key& key) { return key.path == width.key; });
+      if (!known)
+        keys.push_back(
+            {width.key, "integer", width.unit, width.fallback_text, {}, width.meaning, {width.least, width.most}});
+    }
+  }
+  for (Key& key : std::vector<Key>{{"conv",
+                                    "integer",
+                                    "positions",
+                                    "4; of lightning 0",
+                                    {},
+                                    "Taps of the convolution ahead of the scan.",
+                                    {"0", "64"}},
+                                   {"chunk",
+                                    "integer",
+                                    "positions",
+                                    "256 of mamba2, 64 of the others",
+                                    {},
+                                    "Positions of a chunk of the scan.",
+                                    {"16", "4096"}},
+                                   {"gated_norm",
+                                    "boolean",
+                                    "",
+                                    "true",
+                                    {},
+                                    "What the scan makes is normalised, times its gate; else times it alone."}})
+    keys.push_back(std::move(key));
+  return keys;
 }
 
 /// A mixer that is the operators of a graph.
@@ -275,10 +284,8 @@ std::vector<Key> pattern_keys() {
   std::vector<Key> mixers = of_attention(), states = of_states();
   for (Key& key : states) mixers.push_back(std::move(key));
   for (Key& key : of_operators()) mixers.push_back(std::move(key));
-  add_kinds("model.mixers",
-            {"attention", "bidirectional", "cross", "mla", "sliding", "chunked", "dsa", "csa", "hca", "msa", "mamba2",
-             "gated_delta", "kda", "lightning", "operators"},
-            std::move(mixers), "What tells positions of each other in blocks: attention or a state.", keys);
+  add_kinds("model.mixers", mixer_names(), std::move(mixers),
+            "What tells positions of each other in blocks: attention or a state.", keys);
   std::vector<Key> experts;
   constexpr std::string_view of_all = "shared_experts";
   for (const auto& [name, unit, meaning] :

@@ -9,15 +9,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 #include "calibration/device/kernel.h"
 
 namespace orrery::calibration {
-
-enum class ScanKind : std::uint8_t { mamba2, gated_delta, kda, lightning };
-inline constexpr std::size_t kScanKinds = 4;
-std::string_view name_of(ScanKind kind);
 
 /// The kernels of mixers between their products, by what they reach of a device: a short causal convolution over
 /// channels and a scan in chunks; of sparse attention the scores of an indexer, the choice of keys by them, and
@@ -27,8 +24,9 @@ inline constexpr std::size_t kMixerKernels = 5;
 std::string_view name_of(MixerKernel kernel);
 enum class ScanPass : std::uint8_t { forward, backward };
 
+struct ScanKind;
 struct Scan {
-  ScanKind kind = ScanKind::mamba2;
+  const ScanKind* kind = nullptr;
   MixerKernel kernel = MixerKernel::chunks;
   DataType dtype = DataType::bf16;
   std::int64_t batch = 1, positions = 1;
@@ -50,8 +48,34 @@ struct MixerWork {
 };
 MixerWork work_of(const Scan& scan);
 
-/// Positions of a chunk of the public kernels: 256 of Mamba-2's by default, 64 of flash-linear-attention's.
-constexpr std::int64_t usual_chunk(ScanKind kind) { return kind == ScanKind::mamba2 ? 256 : 64; }
+/// The sizes of a scan by the letters of its papers: heads and heads of keys, the widths of a key and of a value,
+/// positions of a chunk, bytes of an element.
+struct ScanSizes {
+  explicit ScanSizes(const Scan& scan);
+  double tokens, h, g, n, p, c, e;
+};
+inline constexpr double kScanSingle = 4;  // bytes of fp32: decays, and Mamba-2's states
+
+/// The kernels of one mixer. One whose kernels tables time has a file in scans/; another is a value in the mixer's own
+/// file (workloads/model/mixers/).
+struct ScanKind {
+  std::string_view name;
+  std::int64_t chunk;  // positions of one of the public kernels' by default
+  /// Model FLOPs of one position after the other, for each element of a head's state.
+  double flops_by_step;
+  /// One function with its convolution, which keeps its input alone and runs it again, with states in fp32 (Mamba-2).
+  bool with_convolution;
+  /// What a token costs in a pass.
+  MixerWork (*work)(const ScanSizes& sizes, bool backward);
+  /// The kernels of engines for its parts, by the order of their families' variants (serving_scans.cc): of what an
+  /// engine prefers first the kernel that fuses more. Several tokens of a sequence, to be checked, take kernels that
+  /// leave a state behind each.
+  struct Served {
+    std::span<const std::size_t> taps, step_taps, prompt, step, check;
+    bool timed;  // its prompts, under some engine
+  } served;
+};
+extern const ScanKind kMamba2Scan, kGatedDeltaScan, kKdaScan, kLightningScan;
 
 /// How far kernels get: seconds that they take at least for each launch, shares of the data sheet's bandwidth and of
 /// its matrix units in the type that it multiplies.

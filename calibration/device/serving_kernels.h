@@ -137,7 +137,7 @@ struct LowLatencyExchange {
 struct ServedScan {
   enum class Part : std::uint8_t { convolution, prompt, step } part = Part::prompt;
   std::size_t variant = 0;
-  ScanKind kind = ScanKind::gated_delta;
+  const ScanKind* kind = &kGatedDeltaScan;
   double sequences = 1, positions = 1;
   double heads = 1, key_heads = 1, key_dim = 1, value_dim = 1;  // of this rank
   double state_bytes = 4;                                       // of an element

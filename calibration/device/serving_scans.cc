@@ -119,26 +119,12 @@ Asked asked(const ServedScan& s) {
 
 namespace {
 
-/// Kernels of a part by what an engine prefers: one that fuses more ahead of one that fuses less. Several tokens of a
-/// sequence, to be checked, take kernels that leave a state behind each.
 std::span<const std::size_t> kernels_for(const ServedScan& s, ServedPhase phase) {
-  using Variants = std::span<const std::size_t>;
-  static constexpr std::array<std::size_t, 1> kStepTaps{2}, kPlainTaps{0}, kMambaScan{4}, kMambaStep{6},
-      kLightningScan{5}, kLightningStep{7};
-  static constexpr std::array<std::size_t, 2> kThreeTaps{1, 0}, kMambaTaps{3, 0}, kMambaStepTaps{4, 2},
-      kDeltaScan{1, 0}, kDeltaStep{1, 0}, kDeltaCheck{0, 1}, kKdaScan{3, 2};
-  static constexpr std::array<std::size_t, 4> kKdaStep{3, 4, 2, 5}, kKdaCheck{2, 5, 3, 4};
-  const bool mamba = s.kind == ScanKind::mamba2, kda = s.kind == ScanKind::kda, decode = phase == ServedPhase::decode;
-  if (s.part == ServedScan::Part::convolution) {
-    if (mamba) return decode ? Variants(kMambaStepTaps) : Variants(kMambaTaps);
-    if (decode) return kStepTaps;
-    return kda ? Variants(kThreeTaps) : Variants(kPlainTaps);
-  }
-  const bool prompt = s.part == ServedScan::Part::prompt, checks = s.positions > 1;
-  if (mamba) return prompt ? Variants(kMambaScan) : Variants(kMambaStep);
-  if (s.kind == ScanKind::lightning) return prompt ? Variants(kLightningScan) : Variants(kLightningStep);
-  if (kda) return prompt ? Variants(kKdaScan) : checks ? Variants(kKdaCheck) : Variants(kKdaStep);
-  return prompt ? Variants(kDeltaScan) : checks ? Variants(kDeltaCheck) : Variants(kDeltaStep);
+  const ScanKind::Served& served = s.kind->served;
+  const bool decode = phase == ServedPhase::decode;
+  if (s.part == ServedScan::Part::convolution) return decode ? served.step_taps : served.taps;
+  if (s.part == ServedScan::Part::prompt) return served.prompt;
+  return s.positions > 1 ? served.check : served.step;
 }
 
 }  // namespace

@@ -153,10 +153,12 @@ std::vector<Row> host_rows() {
       number("backward_issue_share", &S::host, &HostCosts::backward_issue_share, {"0", "10"},
              "Host time of a kernel of the backward pass over that of one of the forward pass: autograd runs in C++."),
       choice(
-          "graphs", &S::host, &HostCosts::graphs, {Graphs::none, Graphs::router, Graphs::ahead_of_counts},
-          "What of a layer of experts is replayed as CUDA graphs, so that the host launches and does nothing else for "
-          "it: router, from the router's product to the counts of tokens (Megatron-Core's scopes moe_router and "
-          "moe_preprocess); ahead_of_counts, all that lies ahead of these (attn too)."),
+          "graphs", &S::host, &HostCosts::graphs,
+          {Graphs::none, Graphs::router, Graphs::ahead_of_counts, Graphs::mixers},
+          "What is replayed as CUDA graphs, so that the host launches and does nothing else for it: of a layer of "
+          "experts router, from the router's product to the counts of tokens (Megatron-Core's scopes moe_router and "
+          "moe_preprocess), or ahead_of_counts, all that lies ahead of these (attn too); mixers, beside that attention "
+          "and mixers with a state of layers without experts (mamba)."),
       duration(
           "microbatch_host", &S::host, &HostCosts::microbatch_host, kHost,
           "Host time per forward pass outside kernels: a batch is fetched and sent on, masks and positions are made."),

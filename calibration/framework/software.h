@@ -80,9 +80,9 @@ std::string_view name_of(PipelineOverlap overlap);
 /// again.
 enum class OutputCopy : std::uint8_t { none, kept, made_again };
 std::string_view name_of(OutputCopy copy);
-/// Parts of a layer of experts that the host replays as CUDA graphs: none; its router, up to the counts of tokens; or
-/// all that lies ahead of these, attention among it.
-enum class Graphs : std::uint8_t { none, router, ahead_of_counts };
+/// What the host replays as CUDA graphs: nothing; of a layer of experts its router, up to the counts of tokens; all
+/// that lies ahead of these, attention among it; or beside that attention and mixers of layers without experts.
+enum class Graphs : std::uint8_t { none, router, ahead_of_counts, mixers };
 std::string_view name_of(Graphs graphs);
 std::string_view name_of(Sharding sharding);
 std::string_view name_of(Recompute recompute);

@@ -50,7 +50,7 @@ std::string_view name_of(ChecksCalls jobs) {
 }
 
 std::string_view name_of(Graphs graphs) {
-  static constexpr std::array<std::string_view, 3> kNames{"none", "router", "ahead_of_counts"};
+  static constexpr std::array<std::string_view, 4> kNames{"none", "router", "ahead_of_counts", "mixers"};
   return kNames[static_cast<std::size_t>(graphs)];
 }
 

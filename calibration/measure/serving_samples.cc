@@ -334,14 +334,14 @@ void read_scan(const TableLine& line, ServingSamples& out) {
   s.sequences = real(line.count("batch"));
   s.positions = real(line.count("seq"));
   if (mamba) {
-    s.kind = ScanKind::mamba2;
+    s.kind = &kMamba2Scan;
     s.variant = s.variant == 2 ? 4 : 3;  // in tables of their own; of prompts and of steps
     s.heads = real(line.count("heads"));
     s.value_dim = real(line.count("head_dim"));
     s.key_heads = real(line.count("groups"));
     s.key_dim = real(line.count("d_state"));
   } else {
-    s.kind = kernel.find("kda") == std::string_view::npos ? ScanKind::gated_delta : ScanKind::kda;
+    s.kind = kernel.find("kda") == std::string_view::npos ? &kGatedDeltaScan : &kKdaScan;
     s.heads = real(line.count("v_heads"));
     s.value_dim = real(line.count("head_v"));
     s.key_heads = real(line.count("k_heads"));

@@ -133,11 +133,92 @@ TEST_CASE("pieces of prompts of a mean length are scanned as one batch of them",
   CHECK(of_two <= 2.5 * states);
 }
 
+/// Two layers whose second reads the first one's keys (shares) or makes its own.
+std::string two_layers(bool shares) {
+  return fmt::format(
+      "{{blocks: A+C B+C, mixers: {{A: {{kind: attention, heads: 16, kv_heads: 4, head_dim: 128}}, B: {{kind: "
+      "attention, heads: 16, kv_heads: 4, head_dim: 128, shares_keys: {}}}}}, channels: {{C: {{kind: mlp, ffn_hidden: "
+      "6144}}}}, {}}}",
+      shares, kSizes);
+}
+
+TEST_CASE("a layer that reads the keys of one ahead makes and leaves none, and attends as long", "[serving]") {
+  const IterationTimes own = times_of(served(two_layers(false))), shared = times_of(served(two_layers(true)));
+  const double keys = 2 * 4 * 128;
+  CHECK(cache_bytes_per_token(own.pass()) == 2 * keys * 2);
+  CHECK(cache_bytes_per_token(shared.pass()) == keys * 2);
+  CHECK(weight_bytes(own.pass()) - weight_bytes(shared.pass()) == keys * 2048 * 2);
+  const auto attention = [](const IterationTimes& times) {
+    double seconds = 0;
+    for (const PartOfIteration& part : times.parts({{{64, 1, 4000}}, 64}))
+      if (part.name == "attention of decodes") seconds += part.times * part.seconds;
+    return seconds;
+  };
+  CHECK(attention(own) == attention(shared));
+  CHECK(shared.seconds({{{64, 1, 4000}}, 64}) < own.seconds({{{64, 1, 4000}}, 64}));
+}
+
+TEST_CASE("operators and inputs of layers are served as they weigh", "[serving]") {
+  const std::string model = fmt::format(
+      "{{blocks: {{pattern: A+C+P, repeat: 4}}, layer_inputs: {{width: 256, vocab: 30000}}, post_norm: true, mixers: "
+      "{{A: {{kind: attention, heads: 16, kv_heads: 4, head_dim: 128}}, P: {{kind: operators, run: [{{op: product, in: "
+      "2048, out: 256}}, {{op: elementwise, reads: 512, writes: 256}}, {{op: product, in: 256, out: 2048}}, {{op: "
+      "residual}}]}}}}, channels: {{C: {{kind: mlp, ffn_hidden: 6144}}}}, {}}}",
+      kSizes);
+  const auto s = served(model);
+  const IterationTimes times = times_of(s);
+  CHECK(weight_bytes(times.pass()) == Approx(2 * parameter_count(s.replica.model)).epsilon(0.001));
+  const auto rows_of = [&](std::string_view name) {
+    double count = 0;
+    for (const PartOfIteration& part : times.parts({{{8, 1, 100}}, 8}))
+      if (part.name == name) count += part.times;
+    return count;
+  };
+  CHECK(rows_of("operator product") == 4 * 2);
+  CHECK(rows_of("layer input embedding") == 1);
+}
+
+TEST_CASE("an encoder answers behind its prompts, of which every token sees all", "[serving]") {
+  const auto model = [](const char* kind) {
+    return fmt::format(
+        "{{blocks: {{pattern: B+C, repeat: 12}}, mixers: {{B: {{kind: {}, heads: 16, kv_heads: 16, head_dim: 128}}}}, "
+        "channels: {{C: {{kind: mlp, ffn_hidden: 6144}}}}, {}}}",
+        kind, kSizes);
+  };
+  const auto scenario = [&](const std::string& sizes, const char* output, const char* pool) {
+    return scenarios::load_serving(scenarios::parse_yaml(
+        fmt::format("name: t\ncluster: {{device: h100-sxm-80gb, gpus: 8}}\nmodel: {}\nprecision: {{weights: bf16, "
+                    "kv_cache: bf16}}\nsoftware: vllm-0.15\nserving: {{pools: [{{replicas: 1, parallelism: {{tensor: "
+                    "1}}{}}}]}}\ntraffic: {{concurrency: 4, input: 512, output: {}}}\n",
+                    sizes, pool, output),
+        "t.yaml"));
+  };
+  const auto s = scenario(model("bidirectional"), "1", "");
+  CHECK_FALSE(s.chunked_prefill);
+  CHECK_FALSE(s.prefix_caching);
+  const IterationTimes encoder = times_of(s), decoder = times_of(scenario(model("attention"), "1", ""));
+  CHECK(cache_bytes_per_token(encoder.pass()) == 0);
+  // The table of words stays; the head, as large, goes for a pooler.
+  CHECK(weight_bytes(decoder.pass()) - weight_bytes(encoder.pass()) == (32000.0 - 2048) * 2048 * 2);
+  const auto flops = [](const IterationTimes& times) {
+    double sum = 0;
+    for (const PartOfIteration& part : times.parts({{{1, 4096, 0}}, 1}))
+      if (part.name == "attention of prompts") sum += part.times * part.flops;
+    return sum;
+  };
+  CHECK(flops(encoder) == Approx(12 * 4 * 4096.0 * 4096 * 16 * 128));
+  CHECK(flops(encoder) == Approx(2 * flops(decoder)).epsilon(0.001));
+  CHECK_THROWS_WITH(scenario(model("bidirectional"), "10", ""), ContainsSubstring("expected output: 1"));
+  CHECK_THROWS_WITH(scenario(model("bidirectional"), "1", ", chunked_prefill: true"),
+                    ContainsSubstring("chunked_prefill: false"));
+}
+
 TEST_CASE("what of a pattern cannot be served is refused", "[serving]") {
   CHECK_THROWS_WITH(served("qwen3-next-80b-a3b", "{tensor: 3}"), ContainsSubstring("parallelism.tensor"));
   CHECK_THROWS_WITH(served("llama3.1-8b", "{tensor: 1}", "", "kv_cache: bf16, states: bf16"),
                     ContainsSubstring("is of mixers with a state"));
   CHECK_THROWS_WITH(served("dit-xl-2"), ContainsSubstring("blocks of operators"));
+  CHECK_THROWS_WITH(served("t5-11b"), ContainsSubstring("a decoder behind an encoder of text"));
 }
 
 }  // namespace

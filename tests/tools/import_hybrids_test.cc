@@ -7,6 +7,7 @@
 #include "tests/catch.h"
 #include "tests/tools/program.h"
 #include "tools/import/import.h"
+#include "workloads/model/mixers/mixers.h"
 #include "workloads/model/model.h"
 
 using namespace orrery;
@@ -101,6 +102,13 @@ const Published kPublished[]{
          "v_head_dim": 256, "index_topk": 2048, "index_head_dim": 128, "index_n_heads": 32,
          "num_nextn_predict_layers": 1})",
      744, 41.8, 78, "glm-5"},
+    // fla-hub/rwkv7-2.9B-world: 2,947,735,040 by arXiv 2503.14456.
+    {R"({"model_type": "rwkv7", "attn": null, "attn_mode": "chunk", "hidden_size": 2560, "hidden_ratio": 4.0,
+         "intermediate_size": 10240, "num_hidden_layers": 32, "num_heads": 32, "head_dim": 64, "vocab_size": 65536,
+         "max_position_embeddings": 4096, "decay_low_rank_dim": 96, "a_low_rank_dim": 96, "v_low_rank_dim": 64,
+         "gate_low_rank_dim": 320, "hidden_act": "sqrelu", "norm_bias": true, "norm_first": true, "norm_eps": 1e-05,
+         "fuse_norm": false, "fuse_cross_entropy": true, "tie_word_embeddings": false})",
+     2.94773504, 0, 32, "rwkv7-2.9b"},
 };
 
 workloads::Job job_of_config(const Folder& folder, const std::string& config) {
@@ -132,6 +140,26 @@ TEST_CASE("configurations of further families are read field by field") {
   const Folder folder;
   const auto model_of = [&](const std::string& config) { return job_of_config(folder, config).model; };
   using Channel = workloads::Model::Block::Channel;
+
+  // mistralai/Mamba-Codestral-7B-v0.1: 7,285,403,648 by its weights.
+  const workloads::Model codestral = model_of(
+      R"({"model_type": "mamba2", "hidden_size": 4096, "num_hidden_layers": 64, "num_heads": 128, "head_dim": 64,
+          "state_size": 128, "n_groups": 8, "conv_kernel": 4, "expand": 2, "chunk_size": 256, "vocab_size": 32768,
+          "tie_word_embeddings": false, "use_conv_bias": true, "use_bias": false, "rms_norm": true})");
+  CHECK(workloads::parameter_count(codestral) == Approx(7'285'403'648.0).epsilon(1e-5));
+
+  // inclusionAI/Ring-mini-linear-2.0: 16.4e9, 1.6e9 of a token; attention in each fifth layer.
+  const workloads::Model ring = model_of(
+      R"({"model_type": "bailing_moe_linear", "hidden_size": 2048, "intermediate_size": 5120, "num_hidden_layers": 20,
+          "num_attention_heads": 16, "num_key_value_heads": 4, "head_dim": 128, "vocab_size": 157184,
+          "max_position_embeddings": 131072, "moe_intermediate_size": 512, "num_experts": 256,
+          "num_experts_per_tok": 8, "num_shared_experts": 1, "moe_shared_expert_intermediate_size": 512,
+          "first_k_dense_replace": 1, "layer_group_size": 5, "group_norm_size": 4, "n_group": 8, "topk_group": 4,
+          "use_qk_norm": true, "partial_rotary_factor": 0.5, "num_nextn_predict_layers": 0,
+          "tie_word_embeddings": false})");
+  CHECK(workloads::parameter_count(ring) == Approx(16.4e9).epsilon(0.005));
+  CHECK(ring.pattern.at(3).state.kind->name == "lightning");
+  CHECK(ring.pattern.at(4).attends);
 
   // ibm-ai-platform/Bamba-9B: Mamba-2 but for three layers, an MLP in each; 9.8e9 by its card.
   const workloads::Model bamba = model_of(
@@ -168,7 +196,7 @@ TEST_CASE("configurations of further families are read field by field") {
     CHECK(minimax.pattern.at(layer).attends == (layer % 8 == 7));
     CHECK(minimax.pattern.at(layer).channel == Channel::experts);
   }
-  CHECK(minimax.pattern.at(0).state.kind == workloads::ScanKind::lightning);
+  CHECK(minimax.pattern.at(0).state.kind->name == "lightning");
   CHECK(minimax.pattern.at(0).state.heads == 8);
   CHECK(minimax.pattern.at(0).state.value_dim == 128);
   CHECK(minimax.pattern.at(7).attention.kv_heads == 2);

@@ -277,6 +277,24 @@ recipe = base(num_nodes=128)
   CHECK(job.machine.gpus == 1024);
 }
 
+TEST_CASE("a recipe of Megatron-Bridge that is called by its name brings its layout along") {
+  const Folder folder;
+  const std::string script = R"(from megatron.bridge.recipes.deepseek import deepseek_v4_flash_pretrain_config
+def main():
+    cfg = deepseek_v4_flash_pretrain_config()
+    cfg.train.global_batch_size = 256
+    pretrain(config=cfg)
+if __name__ == "__main__":
+    main()
+)";
+  const workloads::Job job = recipe_job(tools::import_bridge(folder.write("mine.py", script), 0, "", {}));
+  CHECK(job.model.layers == 43);
+  CHECK(job.parallelism.pipeline == 4);
+  CHECK(job.parallelism.expert == 8);
+  CHECK(job.machine.gpus == 32);  // no fewer hold stages and experts
+  CHECK(job.batch.global == 256);
+}
+
 TEST_CASE("a recipe of Megatron-Bridge in Python: models by name, GPUs by the function's, overrides") {
   const Folder folder;
   const std::string file = folder.write("qwen.py", kBridge);
@@ -328,6 +346,27 @@ TEST_CASE("recipes of Megatron-Bridge for hybrids, racks of Vera Rubin, and stag
   CHECK(hybrid.document().find_path("cluster.device")->text() == "vr200");
   CHECK(hybrid.document().find_path("precision.matmul")->text() == "mxfp8");
   CHECK(hybrid.ignored().front().find("mtp_use_repeated_layer") == 0);
+  const auto graphs_of = [&](const std::string& said) {
+    const tools::Draft draft =
+        recipe("nemotron_3_super_pretrain_64gpu_b300_bf16_config", provider +
+                                                                       "    cfg.model.expert_model_parallel_size = 8\n"
+                                                                       "    cfg.train.global_batch_size = 512\n" +
+                                                                       said);
+    return recipe_job(draft).software.host.graphs;
+  };
+  using calibration::Graphs;
+  const std::string engine = "    cfg.model.cuda_graph_impl = \"transformer_engine\"\n";
+  CHECK(graphs_of(engine + "    cfg.model.cuda_graph_scope = [\"attn\", \"mamba\", \"moe_router\"]\n") ==
+        Graphs::mixers);
+  CHECK(graphs_of(engine + "    cfg.model.cuda_graph_modules = [\"attn\", \"moe_router\", \"moe_preprocess\"]\n") ==
+        Graphs::ahead_of_counts);
+  CHECK(graphs_of(engine + "    cfg.model.cuda_graph_scope = [\"moe_router\"]\n") == Graphs::router);
+  // A helper of theirs writes one name or another; what stood there before is gone.
+  CHECK(graphs_of(engine + "    cfg.model.cuda_graph_scope = [\"moe_router\"]\n"
+                           "    set_cuda_graph_modules(cfg.model, [\"attn\", \"mamba\", \"moe_router\"])\n") ==
+        Graphs::mixers);
+  CHECK(graphs_of("    cfg.model.cuda_graph_impl = \"none\"\n    cfg.model.cuda_graph_scope = [\"attn\"]\n") ==
+        Graphs::none);
   const std::string stages =
       "    cfg.model.pipeline_model_parallel_size = 4\n    cfg.train.global_batch_size = 64\n"
       "    cfg.model.num_layers_in_first_pipeline_stage = 6\n";

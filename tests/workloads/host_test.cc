@@ -105,6 +105,25 @@ TEST_CASE("graphs take operations that they replay from the host, and all their 
                  "software.kernel_issue='1 us'", "software.operation_host='100 ms'"}) == ahead);
 }
 
+TEST_CASE("graphs of mixers take these from the host, and leave MLPs to it") {
+  const std::string model =
+      "model={hidden: 1024, heads: 8, kv_heads: 8, vocab: 2560, seq: 1024, positions: none, norm: rms_norm, biases: "
+      "none, blocks: {pattern: M A F, repeat: 2}, mixers: {M: {kind: mamba2, state: 64, heads: 16, head_dim: 64}, A: "
+      "{kind: attention}}, channels: {F: {kind: mlp, ffn_hidden: 4096}}}";
+  const auto step = [&](const char* graphs, const std::string& blocks) {
+    return seconds({model, "model.blocks={pattern: '" + blocks + "', repeat: 2}", "software=megatron-core-0.16",
+                    "software.kernel_issue='1 us'", "software.operation_host='100 ms'",
+                    std::string("software.graphs=") + graphs});
+  };
+  // Without experts no other scope covers anything.
+  CHECK(step("ahead_of_counts", "M A F") == step("none", "M A F"));
+  CHECK(step("mixers", "M A F") < step("none", "M A F"));
+  // What is left is what the MLPs take: nothing more for further mixers.
+  const double mixers = step("none", "M A M A F") - step("none", "M A F"),
+               replayed = step("mixers", "M A M A F") - step("mixers", "M A F");
+  CHECK(replayed < 0.05 * mixers);
+}
+
 TEST_CASE("every micro-batch is fetched once by a stage of one chunk") {
   const double without = seconds({"software.host_waits_for_batch=false"});
   const double with = seconds({"software.host_waits_for_batch=false", "software.microbatch_host='1 s'"});

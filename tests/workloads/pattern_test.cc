@@ -15,6 +15,7 @@
 #include "workloads/memory/memory.h"
 #include "workloads/model/families/families.h"
 #include "workloads/model/kept.h"
+#include "workloads/model/mixers/mixers.h"
 #include "workloads/model/passes.h"
 #include "workloads/step/step.h"
 
@@ -110,6 +111,20 @@ TEST_CASE("a pattern of attention and experts is the family of mixtures, to the 
       CHECK(tests::contradiction(report) == "");
     }
   }
+}
+
+TEST_CASE("more tensor ranks than heads of keys share these in a pattern too, counted twice") {
+  const std::string gated =
+      "ffn_hidden: 2048, blocks: {pattern: M A+mlp, repeat: 4}, mixers: {M: {kind: mamba2, state: 64, heads: 16, "
+      "head_dim: 64, groups: 8}, A: {kind: attention, heads: 8, kv_heads: 2, head_dim: 128, output_gate: true}}";
+  for (const char* layout : {"tensor: 4, sequence_parallel: true", "tensor: 8, sequence_parallel: true",
+                             "tensor: 4, pipeline: 2, sequence_parallel: false"}) {
+    for (const char* more : {"recompute=none", "recompute=full"}) {
+      INFO(layout << ", " << more);
+      CHECK(tests::contradiction(simulate_step(pattern_job(gated, layout, {more}))) == "");
+    }
+  }
+  CHECK(refusal(gated, "tensor: 4", {"software=megatron-2021"}).find("kv_heads") != std::string::npos);
 }
 
 TEST_CASE("windows by pattern are windows in turn") {
@@ -353,9 +368,9 @@ TEST_CASE("model FLOPs of a scan are those of one position after the other") {
 TEST_CASE("a scan takes longer with more of anything, and its backward pass more than its forward pass") {
   const calibration::DeviceProfile device = pattern_job(kAll, "tensor: 1, expert: 8").machine.device;
   using calibration::Scan;
-  for (const auto kind : {ScanKind::mamba2, ScanKind::gated_delta, ScanKind::kda, ScanKind::lightning}) {
+  for (const MixerKind* kind : mixer_kinds()) {
     Scan scan;
-    scan.kind = kind;
+    scan.kind = kind->scan;
     scan.positions = 4096;
     scan.heads = scan.key_heads = 16;
     scan.key_dim = scan.value_dim = 128;

@@ -153,7 +153,8 @@ TEST_CASE("inputs of every layer's own and shared keys weigh what they say") {
 
 TEST_CASE("inputs of every layer's own and shared keys are folded, and counted twice") {
   for (const char* layout : {"tensor: 1", "tensor: 2, sequence_parallel: true", "tensor: 2, sequence_parallel: false",
-                             "tensor: 1, sharding: parameters"}) {
+                             "tensor: 1, sharding: parameters", "tensor: 1, pipeline: 4",
+                             "tensor: 2, pipeline: 2, sequence_parallel: true"}) {
     for (const char* more : {"recompute=none", "recompute=full", "precision=fp8"}) {
       INFO(layout << ", " << more);
       check_laws(stacks_job(kInputs, layout, {more}));
@@ -169,6 +170,18 @@ TEST_CASE("layers that read keys of others hold and compute less") {
   const StepReport with = shared("true"), without = shared("false");
   CHECK(with.iteration < without.iteration);
   CHECK(with.memory.peak_bytes < without.memory.peak_bytes);
+}
+
+TEST_CASE("stages hand on the inputs of all layers beside hidden states") {
+  const auto message = [](const char* width) {
+    const StepReport report = simulate_step(
+        stacks_job(kInputs, "tensor: 1, pipeline: 4", {std::string("model.layer_inputs.width=") + width}));
+    for (const TrafficRow& row : report.traffic)
+      if (row.what == "activations, forward") return row.bytes_per_call;
+    return 0.0;
+  };
+  const double tokens = message("128") / (2 * (kHidden + 8 * 128));  // of a micro-batch
+  CHECK(message("256") == Approx(2 * tokens * (kHidden + 8 * 256)));
 }
 
 TEST_CASE("wider inputs of layers take longer, and more rows of their table are held") {
@@ -201,6 +214,5 @@ TEST_CASE("stacks that cannot be are refused in a line") {
   refused(stacks(2, 2), "parallelism.context", "tensor: 1, context: 2");
   refused(stacks(2, 2, 511), "parallelism.tensor", "tensor: 2, sequence_parallel: true");
   refused(stacks(2, 2), "finetune", "tensor: 1", {"finetune={kind: lora, rank: 8}"});
-  refused(kInputs, "parallelism.pipeline", "tensor: 1, pipeline: 2");
   refused(kInputs, "model.layer_inputs.width", "tensor: 1", {"model.layer_inputs.width=0"});
 }

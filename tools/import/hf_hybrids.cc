@@ -277,6 +277,111 @@ void minimax(Config& config, Draft& draft) {
   put_blocks(draft, words);
 }
 
+/// Queries may go through no rank of their own.
+void latent_widths(Config& config, Draft& draft, const char* at) {
+  put_kind(draft, at, "mla");
+  put(draft, at, "heads", config.count(config.need({"num_attention_heads"})));
+  if (const std::int64_t rank = number_of(config, "q_lora_rank", 0); rank > 0) put(draft, at, "q_lora", rank);
+  put(draft, at, "kv_lora", config.count(config.need({"kv_lora_rank"})));
+  put(draft, at, "qk_nope_dim", config.count(config.need({"qk_nope_head_dim"})));
+  put(draft, at, "qk_rope_dim", config.count(config.need({"qk_rope_head_dim"})));
+  put(draft, at, "v_dim", config.count(config.need({"v_head_dim"})));
+}
+
+/// Ring-linear 2.0, Ling and Ring 2.5 (inclusionAI; vLLM, model_executor/models/bailing_moe_linear.py): of so many
+/// layers in turn the last has attention, grouped or latent, the others lightning attention.
+void bailing_linear(Config& config, Draft& draft) {
+  take_model(config, draft, "rotary");
+  const std::int64_t heads = config.count(config.need({"num_attention_heads"}));
+  const std::int64_t dim = number_of(config, "head_dim", config.count(config.need({"hidden_size"})) / heads);
+  put_kind(draft, "mixers.L", "lightning");
+  put(draft, "mixers.L", "heads", heads);
+  put(draft, "mixers.L", "head_dim", dim);
+  if (const Settings* latent = config.find("kv_lora_rank"); latent != nullptr && !latent->is_null()) {
+    latent_widths(config, draft, "mixers.A");
+  } else {
+    put_attention(config, draft);
+    draft.set("model.mixers.A.qk_norm", config.flag("use_qk_norm", false));
+  }
+  put_experts(config, draft, {"num_experts"}, "moe_intermediate_size");
+  const std::int64_t width = config.count(config.need({"moe_intermediate_size"}));
+  put_shared_expert(draft, number_of(config, "num_shared_experts", 0),
+                    number_of(config, "moe_shared_expert_intermediate_size", width), false);
+  if (const std::int64_t groups = number_of(config, "n_group", 1); groups > 1) {
+    put(draft, "channels.E", "expert_groups", groups);
+    put(draft, "channels.E", "top_groups", number_of(config, "topk_group", groups));
+  }
+  const std::int64_t layers = config.count(config.need({"num_hidden_layers"})),
+                     every = std::max<std::int64_t>(1, number_of(config, "layer_group_size", 1)),
+                     dense = number_of(config, "first_k_dense_replace", 0);
+  if (dense > 0) put_dense(config, draft);
+  std::vector<std::string> words;
+  for (std::int64_t i = 0; i < layers; ++i)
+    words.push_back(fmt::format("{}+{}", (i + 1) % every == 0 ? "A" : "L", i < dense ? "F" : "E"));
+  for (const char* key : {"group_norm_size", "linear_silu", "use_linear_silu", "use_qkv_bias", "use_bias", "norm_head",
+                          "embedding_dropout", "output_dropout", "score_function", "moe_router_enable_expert_bias",
+                          "moe_router_enable_shared_expert", "rope_interleave", "num_kv_heads_for_linear_attn"})
+    config.find(key);
+  take_predictions(config, draft, "num_nextn_predict_layers", "A+E");
+  put_blocks(draft, words);
+}
+
+/// Mamba-2 alone (Codestral Mamba).
+void mamba2(Config& config, Draft& draft) {
+  draft.set("model.hidden", config.count(config.need({"hidden_size"})));
+  draft.set("model.vocab", config.count(config.need({"vocab_size"})));
+  draft.set("model.seq", std::int64_t{4096});
+  draft.assumed("model.seq", "the file names none; set the length that is trained on");
+  set_shape(draft, false, false, "none", "rms_norm");
+  draft.set("model.biases", std::string("none"));
+  draft.set("model.tied_embeddings", config.flag("tie_word_embeddings", false));
+  put_mamba(config, draft, {"num_heads", "head_dim", "state_size", "n_groups", "conv_kernel", "chunk_size"});
+  for (const char* key : {"intermediate_size", "time_step_rank", "rms_norm", "use_bias", "norm_before_gate"})
+    config.find(key);
+  put_blocks(draft,
+             std::vector<std::string>(static_cast<std::size_t>(config.count(config.need({"num_hidden_layers"}))), "M"));
+}
+
+/// RWKV-7 (fla-org/flash-linear-attention, fla/models/rwkv7): time mixing in place of attention, and channel mixing, an
+/// MLP that reads a mixture of a token with the one ahead of it. The first layer's values are its own.
+void rwkv7(Config& config, Draft& draft) {
+  const std::int64_t h = config.count(config.need({"hidden_size"}));
+  const std::int64_t dim = number_of(config, "head_dim", 64), layers = config.count(config.need({"num_hidden_layers"}));
+  if (const Settings* attention = config.find("attn"); attention != nullptr && !attention->is_null())
+    attention->fail("got attention in some layers, expected time mixing in all");
+  if (h % dim != 0) config.find("hidden_size")->fail(fmt::format("got {}, expected heads of {}", h, dim));
+  draft.set("model.hidden", h);
+  draft.set("model.vocab", config.count(config.need({"vocab_size"})));
+  draft.set("model.seq", config.count(config.need({"max_position_embeddings"})));
+  set_shape(draft, false, false, "none", "layer_norm");
+  draft.set("model.biases", std::string("none"));
+  draft.set("model.activation", std::string("squared_relu"));
+  draft.set("model.tied_embeddings", config.flag("tie_word_embeddings", false));
+  const auto time_mixing = [&](const char* at, bool first) {
+    put_kind(draft, at, "rwkv7");
+    put(draft, at, "heads", h / dim);
+    put(draft, at, "head_dim", dim);
+    put(draft, at, "decay_rank", number_of(config, "decay_low_rank_dim", 64));
+    put(draft, at, "rate_rank", number_of(config, "a_low_rank_dim", 64));
+    put(draft, at, "value_rank", first ? 0 : number_of(config, "v_low_rank_dim", 16));
+    put(draft, at, "gate_rank", number_of(config, "gate_low_rank_dim", 128));
+  };
+  time_mixing("mixers.R0", true);
+  time_mixing("mixers.R", false);
+  const Settings* width = config.find("intermediate_size");
+  const Settings* ratio = config.find("hidden_ratio");
+  const double times = ratio == nullptr || ratio->is_null() ? 4 : ratio->as_number(0.1, 1000);
+  const std::int64_t inside = (static_cast<std::int64_t>(times * static_cast<double>(h)) + 31) / 32 * 32;
+  put_kind(draft, "channels.F", "mlp");
+  put(draft, "channels.F", "ffn_hidden", width == nullptr || width->is_null() ? inside : config.count(*width));
+  for (const char* key : {"attn_mode", "num_heads", "num_attention_heads", "value_dim", "norm_first", "norm_bias",
+                          "fuse_norm", "fuse_cross_entropy", "fuse_linear_cross_entropy", "use_l2warp"})
+    config.find(key);
+  std::vector<std::string> words(static_cast<std::size_t>(layers), "R+F");
+  words.front() = "R0+F";
+  put_blocks(draft, words);
+}
+
 // ---- attention to some of the keys ----
 
 /// Experts under DeepSeek's names.
@@ -291,14 +396,9 @@ void deepseek_experts(Config& config, Draft& draft) {
   put(draft, "channels.E", "top_groups", open);
 }
 
-void latent_widths(Config& config, Draft& draft, const char* at) {
+void chosen_latent_widths(Config& config, Draft& draft, const char* at) {
+  latent_widths(config, draft, at);
   put_kind(draft, at, "dsa");
-  put(draft, at, "heads", config.count(config.need({"num_attention_heads"})));
-  put(draft, at, "q_lora", config.count(config.need({"q_lora_rank"})));
-  put(draft, at, "kv_lora", config.count(config.need({"kv_lora_rank"})));
-  put(draft, at, "qk_nope_dim", config.count(config.need({"qk_nope_head_dim"})));
-  put(draft, at, "qk_rope_dim", config.count(config.need({"qk_rope_head_dim"})));
-  put(draft, at, "v_dim", config.count(config.need({"v_head_dim"})));
   put(draft, at, "index_dim", number_of(config, "index_head_dim", 128));
   put(draft, at, "index_top_k", config.count(config.need({"index_topk"})));
 }
@@ -321,10 +421,10 @@ void deepseek_sparse(Config& config, Draft& draft) {
   const auto has = [&](char letter) {
     return std::any_of(words.begin(), words.end(), [&](const std::string& word) { return word.find(letter) < 3; });
   };
-  latent_widths(config, draft, "mixers.A");
+  chosen_latent_widths(config, draft, "mixers.A");
   put(draft, "mixers.A", "index_heads", config.count(config.need({"index_n_heads"})));
   if (has('S')) {
-    latent_widths(config, draft, "mixers.S");
+    chosen_latent_widths(config, draft, "mixers.S");
     put(draft, "mixers.S", "index_heads", 0);
   }
   if (has('F')) put_dense(config, draft);
@@ -442,6 +542,10 @@ const std::vector<std::pair<const char*, void (*)(Config&, Draft&)>>& hf_hybrids
       {"minimax", minimax},
       {"minimax_text_01", minimax},
       {"minimax_m1", minimax},
+      {"rwkv7", rwkv7},
+      {"bailing_moe_linear", bailing_linear},
+      {"bailing_hybrid", bailing_linear},
+      {"mamba2", mamba2},
       {"deepseek_v32", deepseek_sparse},
       {"glm_moe_dsa", deepseek_sparse},
       {"deepseek_v4", deepseek_v4},

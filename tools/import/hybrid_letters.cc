@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "sim/printable.h"
+#include "workloads/model/mixers/mixers.h"
 
 namespace orrery::tools {
 
@@ -102,7 +103,7 @@ Letters letters_of(const Model& model) {
     if (block.attends && block.state.any()) return "mixers side by side";
     if (block.operators.any()) return "operators of a graph";
     if (block.state.any()) {
-      if (block.state.kind != workloads::ScanKind::mamba2 || !block.state.normed) return "mixers other than Mamba-2";
+      if (block.state.kind->name != "mamba2" || !block.state.normed) return "mixers other than Mamba-2";
       if (mamba != nullptr && !(mamba->state == block.state)) return "Mamba-2 of several sizes";
       mamba = &block;
       out.letters += 'M';

@@ -10,6 +10,7 @@
 #include <cctype>
 #include <charconv>
 #include <filesystem>
+#include <numeric>
 #include <set>
 
 #include "scenarios/library.h"
@@ -21,6 +22,7 @@
 #include "tools/import/megatron_flags.h"
 #include "tools/import/python_recipe.h"
 #include "tools/import/python_values.h"
+#include "tools/import/recipe_graphs.h"
 #include "tools/import/recipe_model.h"
 #include "tools/import/sections.h"
 #include "workloads/schedules/schedule.h"
@@ -187,13 +189,14 @@ std::string names_of(const Recipe& recipe) {
   return recipe.function + " " + python_target(recipe.whole) + " " + std::filesystem::path(recipe.file).stem().string();
 }
 
+/// `least`: GPUs that hold a replica of the model and of its experts.
 std::int64_t take_recipe_cluster(Sections& config, Draft& draft, const Recipe& recipe, std::int64_t asked,
-                                 std::int64_t replica) {
+                                 std::int64_t least) {
   std::int64_t gpus = asked;
   if (recipe.bridge) {
     if (gpus == 0) gpus = gpus_in(names_of(recipe) + "_");
     if (gpus == 0) {
-      gpus = std::max<std::int64_t>(8, replica);
+      gpus = (std::max<std::int64_t>(8, least) + least - 1) / least * least;
       draft.assumed("cluster.gpus", fmt::format("{}; the recipe does not say; --gpus N does", gpus));
     }
   } else {
@@ -328,7 +331,9 @@ void take_layout(Sections& config, Draft& draft, const Recipe& recipe, std::int6
     throw sim::UserError({recipe.file, 1, 1}, at + "pipeline_model_parallel_size",
                          "makes more than 1048576 ranks with the others, expected fewer");
   const std::int64_t replica = tensor * stages * context;
-  const std::int64_t gpus = take_recipe_cluster(config, draft, recipe, asked, replica);
+  const std::int64_t experts = std::min(kMostRecipeRanks, expert * std::max<std::int64_t>(1, expert_tensor));
+  const std::int64_t least = std::min(kMostRecipeRanks, stages * std::lcm(tensor * context, mixture ? experts : 1));
+  const std::int64_t gpus = take_recipe_cluster(config, draft, recipe, asked, std::max(replica, least));
   if (gpus % replica != 0) {
     throw sim::UserError({recipe.file, 1, 1}, "parallelism",
                          fmt::format("got {} GPUs, expected a multiple of tensor {} x pipeline {} x context {}; --gpus "
@@ -528,8 +533,6 @@ void take_recipe_training(Sections& config, Draft& draft, const Recipe& recipe) 
   }
   take_optimizer(config.word({"optimizer.optimizer", "optim.config.optimizer"}, "adam"), draft);
   take_recipe_offload(config, draft);
-  if (const std::string graphs = config.word({recipe.sizes() + ".cuda_graph_impl"}, "none"); graphs != "none")
-    draft.ignored("cuda_graph_impl " + graphs, "--set software.features=[cuda-graphs] says as much");
 }
 
 /// Keys of mixtures in the recipe of a dense model, which Megatron-Core does not read.
@@ -593,7 +596,6 @@ void take_remarks(Sections& config, Draft& draft, const Recipe& recipe, const st
                           "ckpt_async_save", "ckpt_parallel_load", "ckpt_include_optimizer", "pipeline_dtype"})
     known.insert("trainer.strategy." + std::string(key));
   for (const char* key : {"transformer_impl",
-                          "cuda_graph_scope",
                           "cuda_graph_warmup_steps",
                           "cross_entropy_loss_fusion",
                           "cross_entropy_fusion_impl",
@@ -664,6 +666,7 @@ Draft import_recipe(Recipe recipe, std::int64_t gpus, const std::vector<std::str
   draft.set("software", std::string(recipe.bridge ? "nemo-26.06" : "nemo-25.04"));
   draft.assumed("software", recipe.bridge ? "nemo-26.06, Megatron-Bridge 0.5; --set software=NAME for another release"
                                           : "nemo-25.04; --set software=NAME for another release");
+  take_recipe_graphs(config, draft, recipe.sizes(), mixture);
   take_remarks(config, draft, recipe, not_followed);
   return draft;
 }

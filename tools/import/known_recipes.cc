@@ -1,5 +1,5 @@
 // The recipes of NeMo 2 (nemo/collections/llm/recipes, v2.5) and Megatron-Bridge (src/megatron/bridge/recipes, v0.6).
-// See known_recipes.h. Left out: models that do not ship here (DeepSeek-V4, StarCoder, Baichuan, ChatGLM, Hyena).
+// See known_recipes.h. Left out: models that do not ship here (StarCoder, Baichuan, ChatGLM, Hyena).
 #include "tools/import/known_recipes.h"
 
 #include <algorithm>
@@ -108,6 +108,8 @@ const std::map<std::string, RecipeLayout>& shipped_layouts() {
       {"deepseek_v2", {1, 4, 1, 1, 32, false, 16, 4096, 512, 1}},
       {"deepseek_v2_lite", {1, 1, 1, 1, 8, false, 1, 4096, 512, 1}},
       {"deepseek_v3", {2, 16, 1, 1, 64, true, 128, 4096, 4096, 1}},
+      {"deepseek_v4_flash", {1, 4, 1, 1, 8, false, 4, 4096, 128, 1}},
+      {"deepseek_v4_pro", {1, 4, 1, 1, 8, false, 4, 4096, 128, 1}},
       {"gemma2_27b", {8, 2, 1, 1, 1, false, 2, 4096, 32, 2}},
       {"gemma2_2b", {2, 1, 1, 1, 1, false, 1, 4096, 32, 2}},
       {"gemma2_9b", {8, 1, 1, 1, 1, false, 1, 4096, 32, 2}},
@@ -140,17 +142,23 @@ const std::map<std::string, RecipeLayout>& shipped_layouts() {
       {"nemotron4_15b_16k", {2, 2, 1, 2, 1, true, 1, 16384, 32, 2}},
       {"nemotron4_15b_64k", {4, 2, 1, 4, 1, true, 4, 65536, 32, 2}},
       {"nemotron4_340b", {8, 12, 8, 2, 1, true, 768, 4096, 2304, 1}},
+      {"nemotron_3_5_lightning", {1, 1, 1, 2, 8, false, 1, 8192, 512, 1}},
+      {"nemotron_3_nano", {1, 1, 1, 1, 8, false, 1, 8192, 1024, 1}},
+      {"nemotron_3_ultra", {1, 3, 1, 1, 8, false, 3, 8192, 3072, 1}},
+      {"nemotronh_56b", {8, 1, 1, 1, 1, true, 1, 8192, 768, 1}},
+      {"nemotronh_8b", {2, 1, 1, 1, 1, true, 1, 8192, 768, 1}},
+      {"olmoe_7b", {1, 1, 1, 1, 8, false, 1, 4096, 2048, 1}},
       {"phi3_mini_4k_instruct", {1, 1, 1, 1, 1, false, 1, 4096, 512, 1}},
       {"qwen25_14b", {4, 1, 1, 1, 1, false, 1, 4096, 32, 2}},
       {"qwen25_1p5b", {1, 1, 1, 1, 1, false, 1, 4096, 32, 2}},
       {"qwen25_32b", {8, 2, 1, 1, 1, false, 2, 4096, 32, 2}},
       {"qwen25_500m", {1, 1, 1, 1, 1, false, 1, 4096, 32, 2}},
       {"qwen25_72b", {8, 4, 1, 1, 1, false, 4, 4096, 32, 2}},
+      {"qwen25_7b", {2, 1, 1, 1, 1, false, 1, 4096, 32, 2}},
       {"qwen2_1p5b", {1, 1, 1, 1, 1, false, 1, 4096, 32, 2}},
       {"qwen2_500m", {1, 1, 1, 1, 1, false, 1, 4096, 32, 2}},
       {"qwen2_72b", {8, 4, 1, 1, 1, false, 4, 4096, 32, 2}},
       {"qwen2_7b", {2, 1, 1, 1, 1, false, 1, 4096, 32, 2}},
-      {"qwen25_7b", {2, 1, 1, 1, 1, false, 1, 4096, 32, 2}},
       {"qwen3_14b", {8, 1, 1, 1, 1, false, 1, 4096, 32, 2}},
       {"qwen3_1p7b", {1, 1, 1, 1, 1, false, 1, 4096, 32, 2}},
       {"qwen3_235b_a22b", {4, 16, 1, 2, 8, true, 16, 4096, 32, 1}},
@@ -159,6 +167,7 @@ const std::map<std::string, RecipeLayout>& shipped_layouts() {
       {"qwen3_4b", {2, 1, 1, 1, 1, false, 1, 4096, 32, 2}},
       {"qwen3_600m", {1, 1, 1, 1, 1, false, 1, 4096, 32, 2}},
       {"qwen3_8b", {4, 1, 1, 1, 1, false, 1, 4096, 32, 2}},
+      {"qwen3_next_80b_a3b", {1, 4, 1, 1, 8, false, 4, 4096, 32, 2}},
   };
   return kLayouts;
 }

@@ -320,8 +320,14 @@ Settings PythonExpressions::called(const Settings& callee, const std::string& pa
     return Settings::scalar("null", place);
   }
   if (std::optional<Settings> known = asked(path, given, place)) return *known;
-  if (defines(path) && !scope.contains(path)) {
-    Settings result = run(path, given.in_order, given.named, place);
+  // Megatron-Bridge's, which of two names it writes hangs on the release of Megatron-Core that runs.
+  const bool graphs = path == "set_cuda_graph_modules" && given.in_order.size() == 2;
+  if (graphs || (defines(path) && !scope.contains(path))) {
+    Settings result = graphs ? Settings::scalar("null", place) : run(path, given.in_order, given.named, place);
+    if (graphs && given.in_order[0].is_mapping()) {
+      python_assign(given.in_order[0], "cuda_graph_modules", given.in_order[1]);
+      python_assign(given.in_order[0], "cuda_graph_scope", Settings::scalar("null", place));
+    }
     for (std::size_t i = 0; i < given.paths.size(); ++i) {
       const std::size_t dot = given.paths[i].find('.');
       const auto variable = scope.find(given.paths[i].substr(0, dot));

@@ -157,7 +157,7 @@ MessageStyle message_style_of(const Job& job) {
   const calibration::MessagePolicy& policy = job.software.messages;
   MessageStyle style;
   style.whole_bytes = static_cast<double>(job.batch.micro * job.rank_seq()) *
-                      static_cast<double>(job.model.hidden * job.model.residual_streams) *
+                      static_cast<double>(job.model.handed_on()) *
                       calibration::bytes_of(job.method.precision.activations);
   style.tensor = job.parallelism.tensor;
   style.sequence_parallel = job.parallelism.sequence_parallel;

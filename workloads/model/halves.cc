@@ -179,7 +179,8 @@ AttentionOp attention_op(const LayerWriter& writer, std::int64_t heads, std::int
 /// get_query_key_value_tensors). Shards are put side by side behind the gather, gradients apart ahead of their scatter.
 void AttentionHalf::gather_heads() {
   if (z_.kv_made == z_.kv || m_.attention.shares_keys) return;
-  const double elements = z_.of_token(m_.attention_width() + m_.kv_made());
+  const std::int64_t gate = m_.attention.output_gate ? m_.output_width() : 0;
+  const double elements = z_.of_token(m_.attention_width() + gate + m_.kv_made());
   w_.add(CommOp{CommGroup::tensor, Exchange::all_gather, elements, e_, "queries, keys and values, forward",
                 "query, key and value gradients, backward", CommOverlap::none, CommOverlap::none});
   w_.backward("put gradients in order of ranks", Streaming::copy, elements, 2 * e_);

@@ -129,6 +129,8 @@ struct Model {
   std::int64_t target() const { return seq - source; }
   std::int64_t head_dim() const { return attention.head_width > 0 ? attention.head_width : hidden / attention.heads; }
   std::int64_t value_dim() const { return attention.value_width > 0 ? attention.value_width : head_dim(); }
+  /// Elements of a token that a stage of a pipeline hands on: its streams, and the inputs of all layers.
+  std::int64_t handed_on() const { return hidden * residual_streams + layer_inputs.width * layers; }
   /// Elements of a token's queries, and of the attention output.
   std::int64_t attention_width() const { return attention.heads * head_dim(); }
   std::int64_t output_width() const { return attention.heads * value_dim(); }

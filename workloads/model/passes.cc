@@ -16,6 +16,20 @@ struct OpRange {
   std::size_t begin = 0, end = 0;
 };
 
+/// Of a layer without experts its attention or its mixer with a state, up to an MLP.
+OpRange mixer_of(const Layer& layer) {
+  const auto mixes = [](const LayerOp& op) {
+    return std::holds_alternative<AttentionOp>(op) || std::holds_alternative<MixerOp>(op);
+  };
+  const auto enters_mlp = [](const LayerOp& op) {
+    const auto* linear = std::get_if<LinearOp>(&op);
+    return linear != nullptr && linear->part == LinearOp::Part::mlp_in;
+  };
+  const auto& ops = layer.ops;
+  if (std::none_of(ops.begin(), ops.end(), mixes)) return {};
+  return {0, static_cast<std::size_t>(std::find_if(ops.begin(), ops.end(), enters_mlp) - ops.begin())};
+}
+
 /// What graphs replay of a layer of experts: up to where the host waits for counts, or there are none, to where it
 /// works for experts. The router's product stands ahead of the first work of the host.
 OpRange replayed_of(const Layer& layer, calibration::Graphs graphs) {
@@ -30,9 +44,9 @@ OpRange replayed_of(const Layer& layer, calibration::Graphs graphs) {
     return (host != nullptr && host->experts > 0) || (run != nullptr && run->host_waits);
   };
   const auto router = std::find_if(layer.ops.begin(), layer.ops.end(), is_router);
-  if (router == layer.ops.end()) return {};
+  if (router == layer.ops.end()) return graphs == calibration::Graphs::mixers ? mixer_of(layer) : OpRange{};
   const auto end = static_cast<std::size_t>(std::find_if(router, layer.ops.end(), ends) - layer.ops.begin());
-  if (graphs == calibration::Graphs::ahead_of_counts) return {0, end};
+  if (graphs != calibration::Graphs::router) return {0, end};
   return {static_cast<std::size_t>(router - layer.ops.begin()) - 1, end};
 }
 

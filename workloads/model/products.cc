@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "workloads/model/families/families.h"
+#include "workloads/model/mixers/mixers.h"
 
 namespace orrery::workloads {
 
@@ -51,7 +52,7 @@ std::vector<TensorCut> tensor_cuts(const Model::Block& block) {
   std::vector<TensorCut> cuts;
   if (block.attends) {
     cuts.push_back({block.attention.heads, "heads"});
-    cuts.push_back({block.attention.kv_heads, "heads of keys"});
+    cuts.push_back({block.attention.kv_heads, kKeyHeadsCut});
   }
   if (block.crosses) {
     cuts.push_back({block.cross.heads, "heads of cross attention"});
@@ -59,9 +60,8 @@ std::vector<TensorCut> tensor_cuts(const Model::Block& block) {
   }
   if (block.channel == Model::Block::Channel::mlp) cuts.push_back({block.mlp.hidden, "elements inside the MLP"});
   if (block.state.any()) {
-    const bool groups = block.state.kind == calibration::ScanKind::mamba2;
     cuts.push_back({block.state.heads, "heads of the mixer"});
-    cuts.push_back({block.state.key_heads, groups ? "groups of the mixer" : "key heads of the mixer"});
+    cuts.push_back({block.state.key_heads, block.state.kind->key_heads});
   }
   for (const Operators* operators : {&block.operators, &block.behind}) {
     for (const Operator& op : operators->run) {

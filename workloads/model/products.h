@@ -22,6 +22,7 @@ struct TensorCut {
   std::int64_t size = 1;
   std::string_view what;  // in the plural
 };
+inline constexpr std::string_view kKeyHeadsCut = "heads of keys";  // of attention
 std::vector<TensorCut> tensor_cuts(const Model::Block& block);
 /// Whether `tensor` ranks can share out a model's layers.
 bool can_be_cut(const Model& model, std::int64_t tensor);

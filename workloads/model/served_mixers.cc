@@ -9,13 +9,17 @@
 // deepseek-ai/FlashMLA, README, "FP8 KV cache"), and the indexer's key in 8 bits with its scale; of compressed keys one
 // for so many tokens, and the last tokens as they are.
 //
-// Left out: the padding of pages that vLLM shares between states and keys.
+// Operators of a graph run one by one: products with what tensor ranks add up, kernels of what they read and write.
+//
+// Left out: the padding of pages that vLLM shares between states and keys; the few positions that an operator's
+// convolution sees of earlier tokens.
 #include "workloads/model/served_mixers.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "sim/real.h"
+#include "workloads/model/mixers/mixers.h"
 
 namespace orrery::workloads {
 
@@ -61,21 +65,22 @@ void add_served_state(std::vector<ServedOp>& ops, const Model& model, const Stat
   const double hidden = real(model.hidden), heads = real(mixer.heads) / tensor;
   const double key_heads = served_key_heads(mixer.key_heads, tensor);
   const double values = heads * real(mixer.value_dim), keys = key_heads * real(mixer.key_dim);
-  const double rates = real(mixer.rates()) / tensor;
-  const double made = values + 2 * keys + (mixer.thin_gates() ? 0 : values);
+  const MixerParts parts = mixer.kind->parts(mixer);
+  const double rates = real(parts.rates) / tensor;
+  const double made = values + 2 * keys + (parts.makes_gate ? values : 0);
   // Mamba-2's steps are made with the rest, a delta rule's rates by a product of their own in 16 bits.
-  const bool apart = mixer.kind != ScanKind::mamba2 && rates > 0;
+  const bool apart = mixer.kind->rates_apart && rates > 0;
+  const double mixtures = parts.mixtures > 1 ? 1 + real(parts.mixtures) : 0;  // one tensor read, so many written
+  if (mixtures > 0) ops.push_back(RowsOp{"mixtures of tokens", kServedActivation * mixtures * hidden});
   ops.push_back(ProductOp{"mixer in", precision.attention, made + (apart ? 0 : rates), hidden});
   if (apart) ops.push_back(ProductOp{"rates", WeightType::bf16, rates, hidden});
-  if (mixer.thin_gates()) {
-    const double inside = real(mixer.value_dim);
-    ops.push_back(ProductOp{"thin gates down", precision.attention, 2 * inside, hidden});
-    ops.push_back(ProductOp{"decays up", precision.attention, heads * real(mixer.key_dim), inside});
-    ops.push_back(ProductOp{"gates up", precision.attention, values, inside});
-  }
+  if (const std::int64_t inside = thin_inside(parts); inside > 0)
+    ops.push_back(ProductOp{"thin gates down", precision.attention, real(inside), hidden});
+  for (const ThinProduct& thin : parts.thin)
+    ops.push_back(ProductOp{thin.name, precision.attention, real(thin.out) / tensor, real(thin.inside)});
   ops.push_back(RowsOp{"mixer split", 2 * kServedActivation * (made + rates)});
   StateOp state;
-  state.scan.kind = mixer.kind;
+  state.scan.kind = mixer.kind->scan;
   state.scan.heads = heads;
   state.scan.key_heads = key_heads;
   state.scan.key_dim = real(mixer.key_dim);
@@ -84,11 +89,48 @@ void add_served_state(std::vector<ServedOp>& ops, const Model& model, const Stat
   const double taps = state.convolved ? real(mixer.conv - 1) : 0;
   state.scan.state_bytes = precision.state_bytes;
   state.sequence_bytes = precision.state_bytes * heads * real(mixer.key_dim * mixer.value_dim) +
-                         kServedActivation * taps * (values + 2 * keys);
+                         kServedActivation * (taps * (values + 2 * keys) + (mixtures > 0 ? hidden : 0));
   state.weights = kServedActivation * real(mixer.conv) * (values + 2 * keys) + kServedSingle * 2 * heads;
   ops.push_back(state);
   ops.push_back(RowsOp{mixer.normed ? "gated norm" : "gate", 3 * kServedActivation * values});
   ops.push_back(ProductOp{"mixer out", precision.attention, hidden, values});
+}
+
+void add_served_operators(std::vector<ServedOp>& ops, const Model& model, const Operators& operators,
+                          const ServedPrecision& precision, double tensor) {
+  const double row = kServedActivation * real(model.hidden);
+  bool inside = false;
+  for (const Operator& op : operators.run) {
+    const bool opens = op.cut == Operator::Cut::out, sums = op.cut == Operator::Cut::in || op.cut == Operator::Cut::sum;
+    switch (op.kind) {
+      case Operator::Kind::norm:
+        ops.push_back(RowsOp{"operator norm", 2 * row});
+        break;
+      case Operator::Kind::product:
+        ops.push_back(ProductOp{"operator product", precision.weights, real(op.out) / (opens ? tensor : 1),
+                                real(op.in) / (sums ? tensor : 1)});
+        if (sums && tensor > 1) ops.push_back(SumOp{tensor, kServedActivation * real(op.out)});
+        inside = opens || op.cut == Operator::Cut::sum;
+        break;
+      case Operator::Kind::residual:
+        ops.push_back(RowsOp{"operator sum", (model.post_norm ? 4 : 3) * row});
+        break;
+      default:
+        ops.push_back(RowsOp{"operator", kServedActivation * (op.reads + op.writes) / (inside ? tensor : 1)});
+    }
+    if (op.weights > 0)
+      ops.push_back(TableOp{"operator weights", kServedActivation * op.weights / (opens ? tensor : 1)});
+  }
+}
+
+void add_served_inputs(std::vector<ServedOp>& ops, const Model& model, const ServedPrecision& precision,
+                       double tensor) {
+  if (!model.layer_inputs.any()) return;
+  const double all = real(model.layer_inputs.width * model.layers), moved = kServedActivation * all;
+  ops.push_back(RowsOp{"layer input embedding", 2 * moved});
+  ops.push_back(TableOp{"layer input embedding", kServedActivation * real(model.layer_inputs.vocab) * all / tensor});
+  ops.push_back(ProductOp{"layer inputs of the embedding", precision.weights, all, real(model.hidden)});
+  ops.push_back(RowsOp{"layer input norm", 5 * moved});  // and what the table has added
 }
 
 void add_served_sparse(std::vector<ServedOp>& ops, const Model& seen, const ServedPrecision& precision, double tensor) {

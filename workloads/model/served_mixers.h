@@ -12,6 +12,13 @@ namespace orrery::workloads {
 void add_served_state(std::vector<ServedOp>& ops, const Model& model, const StateMixer& mixer,
                       const ServedPrecision& precision, double tensor);
 
+/// The operators of a graph, one by one, cut over `tensor` ranks as training cuts them.
+void add_served_operators(std::vector<ServedOp>& ops, const Model& model, const Operators& operators,
+                          const ServedPrecision& precision, double tensor);
+
+/// Inputs of every layer's own, made of a token ahead of the first layer.
+void add_served_inputs(std::vector<ServedOp>& ops, const Model& model, const ServedPrecision& precision, double tensor);
+
 /// A layer's whole sparse attention. `seen`: the model with the block's attention.
 void add_served_sparse(std::vector<ServedOp>& ops, const Model& seen, const ServedPrecision& precision, double tensor);
 

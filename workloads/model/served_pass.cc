@@ -70,18 +70,20 @@ void add_served_attention(std::vector<ServedOp>& ops, const Model& model, const 
   if (attention.latent.any()) return add_latent_block(ops, model, precision, heads);
   const double dim = as_real(model.head_dim()), value = as_real(model.value_dim());
   const double kv_heads = std::max(1.0, as_real(attention.kv_heads) / tensor);  // copies where there are fewer
-  const double made = kv_heads * (dim + (attention.key_is_value ? 0 : value));
+  const double made = attention.shares_keys ? 0 : kv_heads * (dim + (attention.key_is_value ? 0 : value));
   const double width = heads * dim * (attention.output_gate ? 2 : 1) + made;
   ops.push_back(ProductOp{"qkv", precision.attention, width, hidden});
-  if (attention.qk_norm) ops.push_back(RowsOp{"qk norm", 2 * kServedBytes * (heads + kv_heads) * dim});
+  const double keys = attention.shares_keys ? 0 : kv_heads;  // that it makes
+  if (attention.qk_norm) ops.push_back(RowsOp{"qk norm", 2 * kServedBytes * (heads + keys) * dim});
   // Rotation in place, and keys and values copied into the cache.
-  const double cached = kv_heads * (dim + value);
+  const bool leaves = !attention.shares_keys && !attention.bidirectional;
+  const double cached = leaves ? kv_heads * (dim + value) : 0;
   ops.push_back(
-      RowsOp{"rotary and cache", kServedBytes * (2 * (heads + kv_heads) * dim + cached) + cached * precision.kv_bytes});
+      RowsOp{"rotary and cache", kServedBytes * (2 * (heads + keys) * dim + cached) + cached * precision.kv_bytes});
   const std::int64_t every = attention.window_every;
   const bool whole = attention.window == 0 || (every > 0 && layer % every == every - 1);
-  ops.push_back(
-      AttendOp{heads, kv_heads, (dim + value) / 2, whole ? 0 : as_real(attention.window), precision.kv_bytes});
+  ops.push_back(AttendOp{heads, kv_heads, (dim + value) / 2, whole ? 0 : as_real(attention.window), precision.kv_bytes,
+                         leaves, !attention.bidirectional});
   if (attention.output_gate) ops.push_back(RowsOp{"output gate", 3 * kServedBytes * heads * value});
   ops.push_back(ProductOp{"attention out", precision.attention, hidden, heads * value});
 }
@@ -185,7 +187,7 @@ std::vector<ServedOp> block_ops(const Model& model, const Model::Block& block, c
   const Model seen = as_seen_by(model, block);
   std::vector<ServedOp> ops;
   const auto add_norm = [&] { ops.push_back(served_norm(model, tensor)); };
-  if (block.mixes()) {
+  if (block.attends || block.state.any()) {
     add_read_streams(ops, model);
     add_norm();
     if (block.attends) add_served_attention(ops, seen, layout, precision, 0);
@@ -196,6 +198,7 @@ std::vector<ServedOp> block_ops(const Model& model, const Model::Block& block, c
     add_write_streams(ops, model);
     if (model.post_norm) add_norm();
   }
+  add_served_operators(ops, model, block.operators, precision, tensor);
   if (block.channel != Model::Block::Channel::none) {
     add_read_streams(ops, model);
     add_norm();
@@ -203,6 +206,7 @@ std::vector<ServedOp> block_ops(const Model& model, const Model::Block& block, c
     add_write_streams(ops, model);
     if (model.post_norm) add_norm();
   }
+  add_served_operators(ops, model, block.behind, precision, tensor);
   return ops;
 }
 
@@ -262,7 +266,8 @@ double all_weights(const ServedOp& op) {
 double apart_weights(const ServedOp& op) { return std::holds_alternative<ExpertsOp>(op) ? all_weights(op) : 0; }
 
 double served_cache(const ServedOp& op) {
-  if (const auto* a = std::get_if<AttendOp>(&op)) return 2 * a->kv_heads * a->head_dim * a->kv_bytes;
+  if (const auto* a = std::get_if<AttendOp>(&op))
+    return a->leaves_keys ? 2 * a->kv_heads * a->head_dim * a->kv_bytes : 0;
   if (const auto* l = std::get_if<LatentOp>(&op)) return (l->block.kv_lora + l->block.rope) * l->block.kv_bytes;
   if (const auto* s = std::get_if<SparseOp>(&op)) return s->token_bytes;
   return 0;
@@ -289,6 +294,12 @@ double of_stage(const ServedPass& pass, F&& of) {
 
 }  // namespace
 
+bool answers_with_states(const Model& model) {
+  const std::vector<Model::Block>& kinds = model.pattern.kinds;
+  return model.source == 0 &&
+         std::any_of(kinds.begin(), kinds.end(), [](const Model::Block& block) { return block.encodes(); });
+}
+
 ServedPass served_pass(const Model& model, const ServedLayout& layout, const ServedPrecision& precision,
                        std::int64_t gpus_per_node, std::int64_t drafts) {
   ServedPass pass;
@@ -311,9 +322,17 @@ ServedPass served_pass(const Model& model, const ServedLayout& layout, const Ser
   pass.ends.push_back(RowsOp{"embedding", 2 * kServedBytes * hidden});
   if (!model.tied_embeddings || layout.pipeline > 1)
     pass.ends.push_back(TableOp{"embedding", vocab * hidden * kServedBytes});
+  add_served_inputs(pass.ends, model, precision, as_real(layout.tensor));
   if (const double n = as_real(model.residual_streams); n > 1)
     pass.ends.push_back(RowsOp{"join streams", (2 * n + 1) * kServedBytes * hidden, Rows::sampled});
   pass.ends.push_back(RowsOp{"last norm", 4 * kServedBytes * hidden});
+  if (answers_with_states(model)) {
+    // The pooler of BERT: a product of the first token's state, and tanh.
+    pass.ends.push_back(ProductOp{"pooler", WeightType::bf16, hidden, hidden, Rows::sampled});
+    if (model.tied_embeddings && layout.pipeline == 1)
+      pass.ends.push_back(TableOp{"embedding", vocab * hidden * kServedBytes});
+    return pass;
+  }
   pass.ends.push_back(ProductOp{"head", WeightType::bf16, vocab, hidden, Rows::sampled});
   // Logits of all ranks are gathered, widened and searched.
   pass.ends.push_back(RowsOp{"sampler", (kServedBytes + 3 * 4) * as_real(model.vocab), Rows::sampled});

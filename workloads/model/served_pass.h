@@ -1,8 +1,8 @@
 // A forward pass of a model as an inference engine runs it: the kernels of each kind of layer on one rank, as values.
 // Engines fuse what training does one by one (queries, keys and values in one product, the residual sum with the norm,
 // rotation with the write into the cache), so the list is not that of layer.h. Kernels, bytes of weights and of the
-// cache are folds over it. Blocks by pattern are lists of their own kinds. Left out: vision encoders, blocks that are
-// operators of a graph.
+// cache are folds over it. Blocks by pattern are lists of their own kinds. Of an encoder alone the first token's last
+// state is an answer. Left out: vision encoders, decoders that read an encoder's output.
 #pragma once
 
 #include <cstdint>
@@ -67,6 +67,8 @@ struct RowsOp {
 };
 struct AttendOp {
   double heads, kv_heads, head_dim, window, kv_bytes;
+  bool leaves_keys = true;  // for later tokens: not where a layer reads those of one ahead of it, nor in an encoder
+  bool causal = true;
 };
 /// A whole attention block with latent keys; `weights`: its bytes on this rank.
 struct LatentOp {
@@ -123,6 +125,9 @@ struct ServedPass {
 /// `gpus_per_node`: a stage over several nodes exchanges between them. `drafts`: tokens that a further layer proposes.
 ServedPass served_pass(const Model& model, const ServedLayout& layout, const ServedPrecision& precision,
                        std::int64_t gpus_per_node, std::int64_t drafts = 0);
+
+/// Whether the model is an encoder alone, whose answer is a state, and not a token.
+bool answers_with_states(const Model& model);
 
 /// Bytes of weights on the fullest rank of those that attend, and of those that have experts alone (0: none does).
 double weight_bytes(const ServedPass& pass);

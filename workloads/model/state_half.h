@@ -3,6 +3,7 @@
 #pragma once
 
 #include "workloads/model/halves.h"
+#include "workloads/model/mixers/mixers.h"
 
 namespace orrery::workloads {
 
@@ -21,13 +22,12 @@ class StateHalf {
 
  private:
   double of(std::int64_t whole_width) const { return z_.shared(whole_width); }
+  void write_lines(const std::vector<MixerLine>& lines, double tokens);
   void open_gates();
-  void prepare();
-  /// Elements of a token that context ranks hand back behind the scan: of Mamba-2 what its norm reads, the scan's
-  /// output and the gate, else what is normalised already.
-  std::int64_t handed_back() const {
-    return (mixer_.kind == ScanKind::mamba2 && mixer_.normed ? 2 : 1) * mixer_.values();
-  }
+  /// Elements of a token that context ranks hand back behind the scan: what its norm reads, the scan's output and the
+  /// gate, or what is normalised already.
+  std::int64_t handed_back() const { return (parts_.normed_behind_exchange ? 2 : 1) * mixer_.values(); }
+  std::int64_t made() const { return made_by(mixer_, parts_); }
   /// So many elements of a token, positions for heads over the context group, or heads for positions.
   void exchange_heads(const char* what, const char* what_backward, std::int64_t whole_width, bool ahead);
   /// Of all context ranks to each: states behind their positions.
@@ -36,6 +36,7 @@ class StateHalf {
 
   LayerWriter& w_;
   const StateMixer& mixer_;
+  MixerParts parts_;
   const Sizes& z_;
   double e_;  // bytes of an activation
 };

@@ -437,6 +437,15 @@ IterationTimes::Part IterationTimes::of_prompts(const ServedOp& op,
   const double groups = std::max(1.0, std::min(as_real(replica_.layout.attention_data), as_real(std::ssize(pieces))));
   Part part{"attention of prompts", Use::attention};
   if (const auto* a = std::get_if<AttendOp>(&op)) {
+    std::vector<calibration::PromptPiece> both;
+    if (!a->causal) {
+      // Every token sees all of its prompt: as many pairs as behind half as much again.
+      both.assign(pieces.begin(), pieces.end());
+      for (calibration::PromptPiece& piece : both) piece.cached = (piece.fresh - 1) / 2;
+      pieces = both;
+      pairs = 0;
+      for (const calibration::PromptPiece& piece : pieces) pairs += piece.sequences * piece.fresh * piece.fresh;
+    }
     part.seconds = kernels_.seconds(
         calibration::PrefillAttention{pieces, a->heads, a->kv_heads, a->head_dim, 0, a->window, a->kv_bytes});
     part.flops = 4 * pairs * a->heads * a->head_dim;

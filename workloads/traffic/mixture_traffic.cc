@@ -14,6 +14,7 @@
 
 #include "sim/real.h"
 #include "workloads/groups/placement.h"
+#include "workloads/model/mixers/mixers.h"
 
 namespace orrery::workloads {
 
@@ -42,6 +43,10 @@ void add_operators(const Operators& operators, MixtureLayers& sum) {
   }
 }
 
+std::int64_t inside_of_thin_products(const StateMixer& mixer) {
+  return mixer.any() ? thin_inside(mixer.kind->parts(mixer)) : 0;
+}
+
 /// Layers of a model with experts, and with a dense MLP; the ones that predict further tokens are as the last.
 void add_layer(const Model& model, std::int64_t layer, MixtureLayers& sum) {
   sum.blocks += 1;
@@ -54,7 +59,10 @@ void add_layer(const Model& model, std::int64_t layer, MixtureLayers& sum) {
     if (block.attends && block.attention.sparse.any()) sum.sparse += 1;
     if (block.attends && block.attention.sparse.indexes()) sum.indexers += 1;
     if (block.state.any()) sum.states += 1;
-    if (block.state.any() && block.state.thin_gates()) sum.thin_gates += 1;
+    if (const std::int64_t inside = inside_of_thin_products(block.state); inside > 0) {
+      sum.thin_gates += 1;
+      sum.thin_inside += real(inside);
+    }
     add_operators(block.operators, sum);
     add_operators(block.behind, sum);
     const double own = real(model.tokens_of(block)) / real(model.seq), source = real(model.source) / real(model.seq);
@@ -290,30 +298,6 @@ MixtureLayers layers_again(const Model& model, const Method& method, const Netwo
 
 namespace {
 
-/// Of a mixer with a state: products in and out and between gates, the convolution, decays, the gated norm.
-double state_parameters(const StateMixer& s, double h, double t) {
-  const double values = real(s.heads * s.value_dim), keys = real(s.key_heads * s.key_dim), heads = real(s.heads);
-  const double width = real(s.value_dim), taps = real(s.conv);
-  const double conv = taps > 0 ? values + 2 * keys : 0;
-  switch (s.kind) {
-    case ScanKind::mamba2:
-      return (h * (2 * values + 2 * keys + heads) + conv * (taps + 1) + 3 * heads + (s.normed ? values : 0) +
-              values * h) /
-             t;
-    case ScanKind::gated_delta:
-      return (h * (2 * values + 2 * keys + 2 * heads) + conv * taps + 2 * heads + values * h) / t +
-             (s.normed ? width : 0);
-    case ScanKind::kda: {
-      const double decays = heads * real(s.key_dim), between = width * (decays + values) / t;
-      return (h * (values + 2 * keys + heads) + conv * taps + heads + decays + values * h) / t + 2 * width * h +
-             between + (s.normed ? width : 0);
-    }
-    case ScanKind::lightning:
-      return (h * (2 * values + 2 * keys) + conv * taps + (s.normed ? values : 0) + values * h) / t;
-  }
-  return 0;
-}
-
 /// Of the operators of a graph: matrices, cut or whole, biases of outputs that are cut, norms, and those behind halves.
 double operator_parameters(const Operators& operators, double norm, bool behind, double t) {
   double sum = 0;
@@ -359,7 +343,7 @@ MixtureParameters pattern_parameters(const Model& model, const Split& split) {
       const double gate = real(own.output_width()) / t;
       sum.shared += gate * (h + (model.biases == Biases::none ? 0 : 1));
     }
-    if (block.state.any()) sum.shared += state_parameters(block.state, h, t) + (block.attends ? 0 : norm);
+    if (block.state.any()) sum.shared += block.state.kind->parameters(block.state, h, t) + (block.attends ? 0 : norm);
     sum.shared += operator_parameters(block.operators, one_norm, model.post_norm, t) +
                   operator_parameters(block.behind, one_norm, model.post_norm, t);
     if (block.crosses) {
@@ -423,13 +407,6 @@ std::vector<TensorCalls> compressed(const LatentAttention& latent, double token,
   if (latent.q_rank > 0) calls.push_back({token * real(latent.q_rank), layers.attention});
   calls.push_back({token * real(latent.kv_rank + latent.rope_dim), layers.attention});
   return calls;
-}
-
-/// Elements inside one of a mixer's thin gates; 0 where there are none.
-double thin_gate_width(const Model& model) {
-  for (const Model::Block& block : model.pattern.kinds)
-    if (block.state.any() && block.state.thin_gates()) return real(block.state.value_dim);
-  return 0;
 }
 
 /// What an indexer gathers on tensor ranks whose sequences are cut: hidden states, and compressed queries where it
@@ -530,9 +507,9 @@ void MixtureTraffic::tensor_rows(double runs, TrafficRows& rows) const {
   using enum CollectiveOp;
   const std::vector<TensorCalls> indexed = indexer_inputs(f_.model, token, layers_of(f_.model).indexers);
   const std::vector<TensorCalls> indexed_again = indexer_inputs(f_.model, token, f_.again.indexers);
-  const double gates = 2 * token * thin_gate_width(f_.model);
-  exchange(all_reduce, "thin gate gradients, backward", {{gates, layers_of(f_.model).thin_gates}});
   const MixtureLayers of_model = layers_of(f_.model);
+  if (const double layers = of_model.thin_gates; layers > 0)
+    exchange(all_reduce, "thin gate gradients, backward", {{token * of_model.thin_inside / layers, layers}});
   const auto sums = [&](const char* what, const MixtureLayers& of) {
     if (of.operators_sums > 0)
       exchange(all_reduce, what, {{token * of.operators_summed / of.operators_sums, of.operators_sums}});

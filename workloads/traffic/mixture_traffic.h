@@ -23,7 +23,7 @@ struct MixtureLayers {
   double predictions = 0;  // of these, those that predict a token further on
   /// Blocks of a pattern may have no channel, and another mixer in place of attention: those that attend, those with a
   /// state, and of these those whose gates come through thin products; and all blocks.
-  double attention = 0, states = 0, thin_gates = 0, blocks = 0;
+  double attention = 0, states = 0, thin_gates = 0, thin_inside = 0, blocks = 0;
   double indexers = 0;  // of those that attend, those that choose the keys that they see
   double sparse = 0;    // and those that see keys that were chosen, or that are compressed
   /// Of blocks that are the operators of a graph: elements of a token that cut products read and calls that bring them;

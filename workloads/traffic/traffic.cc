@@ -21,6 +21,7 @@
 #include "sim/real.h"
 #include "workloads/job/job_values.h"
 #include "workloads/model/adapters.h"
+#include "workloads/model/mixers/mixers.h"
 #include "workloads/schedules/chunk_map.h"
 #include "workloads/traffic/closed_form_parameters.h"
 #include "workloads/traffic/grid_traffic.h"
@@ -258,14 +259,14 @@ void add_mixer_rows(const Model& model, const Parallelism& layout, const Method&
     const StateMixer& mixer = model.pattern.at(layer).state;
     if (!mixer.any()) continue;
     layers += 1;
-    if (mixer.passes_states()) {
-      const std::int64_t head = mixer.key_dim * (mixer.value_dim + (mixer.kind == ScanKind::kda ? mixer.key_dim : 0));
-      states += real(mixer.heads * head);
+    const MixerParts parts = mixer.kind->parts(mixer);
+    if (passes_states(parts)) {
+      states += real(mixer.heads * parts.handed_on);
       continue;
     }
-    made += real(mixer.made());
-    // Mamba-2 normalises with its gate behind the exchange.
-    back += real(mixer.values()) * (mixer.kind == ScanKind::mamba2 && mixer.normed ? 2 : 1);
+    made += real(made_by(mixer, parts));
+    // What is normalised behind the exchange is the scan's output with its gate.
+    back += real(mixer.values()) * (parts.normed_behind_exchange ? 2 : 1);
   }
   if (layers == 0) return;
   const double each = tokens / real(layout.tensor) * calibration::bytes_of(method.precision.activations) / layers;
@@ -300,7 +301,8 @@ void add_shared_head_rows(const Model& model, const Parallelism& layout, const M
                           double runs, double again, TrafficRows& rows) {
   if (layout.tensor <= model.attention.kv_heads || model.attention.latent.any()) return;
   const double all = attention_layers(model);
-  const double bytes = activation / real(model.hidden) * real(model.attention_width() + model.kv_made());
+  const std::int64_t gate = model.attention.output_gate ? model.output_width() : 0;
+  const double bytes = activation / real(model.hidden) * real(model.attention_width() + gate + model.kv_made());
   const bool parts = method.recompute == Recompute::selective && method.recomputed.qkv;
   const auto exchange = [&](CollectiveOp op, const char* what, double layers) {
     if (layers > 0) rows.add(CommGroup::tensor, op, what, layout.tensor, bytes, layers * runs, 1);
@@ -474,12 +476,18 @@ class ClosedForm {
   /// What stages send each other in shards, where the tensor group has whole hidden states.
   void gathered_messages(double runs) {
     if (p_.sequence_parallel || !scatters_activations() || p_.pipeline == 1) return;
-    add(CommGroup::tensor, CollectiveOp::all_gather, "pipeline message", p_.tensor,
-        real(job_.model.residual_streams) * activation(), (scatters_gradients() ? 2 : 1) * runs * boundaries(), 0);
+    add(CommGroup::tensor, CollectiveOp::all_gather, "pipeline message", p_.tensor, handed_on(),
+        (scatters_gradients() ? 2 : 1) * runs * boundaries(), 0);
   }
 
   bool scatters_activations() const { return job_.software.messages.scattered != calibration::ScatteredMessages::none; }
   bool scatters_gradients() const { return job_.software.messages.scattered == calibration::ScatteredMessages::both; }
+
+  /// Bytes of a micro-batch from a stage to the next: hidden states of all streams, and inputs of layers.
+  double handed_on() const {
+    const double inputs = real(job_.model.layer_inputs.width * job_.model.layers) / real(job_.model.hidden);
+    return (real(job_.model.residual_streams) + inputs) * activation();
+  }
 
   void grid(double runs) {
     GridTraffic{job_.model,
@@ -524,7 +532,7 @@ class ClosedForm {
   void pipeline() {
     const auto bytes = [&](bool scattered) {
       const bool split = p_.tensor > 1 && (p_.sequence_parallel || scattered);
-      return real(job_.model.residual_streams) * activation() / (split ? real(p_.tensor) : 1.0);
+      return handed_on() / (split ? real(p_.tensor) : 1.0);
     };
     const double messages = boundaries() * real(job_.microbatches()) * columns() * real(p_.tensor);
     add(CommGroup::activations, CollectiveOp::send_receive, "activations, forward", 2, bytes(scatters_activations()),

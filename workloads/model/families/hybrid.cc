@@ -202,7 +202,8 @@ Network hybrid(const Model& model, const Split& split, const Computation& comput
     end_with_head(out, writer);
   }
   out.hidden_elements = sizes.hidden;
-  out.residual_elements = sizes.outside;
+  out.residual_elements =
+      sizes.outside + sizes.outside / real(sizes.width) * real(model.layer_inputs.width * model.layers);
   out.tied_elements = model.tied_embeddings ? real(sizes.vocab) * real(model.hidden) : 0;
   return out;
 }
