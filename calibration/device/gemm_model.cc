@@ -34,6 +34,8 @@ std::vector<double> logs(const std::vector<double>& sizes) {
 
 constexpr std::array<double, 4> kSplits{1, 2, 4, 8};
 
+bool is_ragged(double rows) { return std::fmod(rows, kWholeRows) != 0; }
+
 }  // namespace
 
 void Surface::prepare() {
@@ -75,12 +77,13 @@ double GemmModel::traffic(const Shape& s) const {
 
 double GemmModel::compute(const Shape& s) const {
   const double k = std::ceil(s.k / kInnerStep) * kInnerStep;
+  const double m = row_step > 1 ? std::ceil(s.m / row_step) * row_step : s.m;
   const double rate = peak / processors;
   const double exposed =  // seconds per element of a processor's tile
       s.accumulate ? accumulate_exposed * (2 * s.sum_bytes - written_bytes()) * processors / memory_bandwidth : 0.0;
   double best = std::numeric_limits<double>::infinity();
   for (const Tile& t : tiles) {
-    const double outputs = s.batch * std::ceil(s.m / t.m) * std::ceil(s.n / t.n);
+    const double outputs = s.batch * std::ceil(m / t.m) * std::ceil(s.n / t.n);
     const double loop = 2 * t.m * t.n * k / (t.rate * rate);
     for (double split : kSplits) {
       // Splitting pays only while processors idle; beyond one full wave it adds work.
@@ -117,6 +120,7 @@ double GemmModel::seconds(const Shape& s) const {
   const double time = structure(s);
   const std::array<double, 3> log_sizes{std::log(s.m), std::log(s.n), std::log(s.k)};
   double correction = surface.at_log(log_sizes) + detail.at_log(log_sizes);
+  if (!ragged.value.empty() && is_ragged(s.m)) correction += ragged.at_log(log_sizes);
   if (const double form = form_factor[static_cast<std::size_t>(s.form)]; form != 1) correction += std::log(form);
   return std::max(time * std::exp(correctable(s, time) * correction), roofline(s));
 }

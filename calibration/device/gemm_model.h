@@ -16,9 +16,12 @@
 // detail has denser knots in m and n and few in k: it holds what libraries' choice of tiles costs at the sizes that
 // models use, a choice that depends on the output's sizes and holds over long stretches of k. `form` is the time of a
 // form of operands in memory over that of the forward pass. Never below the roofline of data sheet peak and bandwidth.
-// Structure: NVIDIA, "Matrix Multiplication Background User's Guide" (tile and wave quantisation); Osama et al.,
-// Stream-K (arXiv 2301.03598). Left out: sparsity, alignment below 16 bytes; which tile a library's heuristic picks for
-// one shape (it is not always the fastest) and what power draw the runs before left: these stay as scatter.
+// Where m is no multiple of kWholeRows, tiles are padded to `row_step` rows, which tells kernels without small tiles
+// (DeepGEMM's on Hopper compute 128 rows at a time) from those that have them, and a third correction is added,
+// `ragged`: libraries choose other kernels there. Structure: NVIDIA, "Matrix Multiplication Background User's Guide"
+// (tile and wave quantisation); Osama et al., Stream-K (arXiv 2301.03598). Left out: sparsity, alignment below 16
+// bytes; which tile a library's heuristic picks for one shape (it is not always the fastest) and what power draw the
+// runs before left: these stay as scatter.
 #pragma once
 
 #include <array>
@@ -54,6 +57,7 @@ struct Surface {
 };
 
 /// The inner loop of a product advances in steps of this many elements.
+inline constexpr double kWholeRows = 128;
 inline constexpr double kInnerStep = 32;
 
 struct Tile {
@@ -80,6 +84,8 @@ struct GemmModel {
   std::vector<Tile> tiles;
   Surface surface;
   Surface detail;
+  double row_step = 1;
+  Surface ragged;
   std::array<double, kGemmForms> form_factor{1, 1, 1};  // time over that of the forward pass's form
   /// fp8: casting a 16 bit A ahead of the product (Gemm::cast_input).
   struct Cast {

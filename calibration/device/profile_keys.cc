@@ -338,10 +338,19 @@ void gemm(Docs& out, const std::string& at) {
            "-",
            {},
            "Correction added to it: knots m, n, k and log_correction, a row for each k and m."},
+          {at + ".row_step",
+           "integer",
+           "rows",
+           "1",
+           {},
+           "Rows that its kernels compute at a time, where m is no multiple of 128.",
+           {"1", "128"}},
+          {at + ".ragged", "mapping", "", "-", {}, "Correction added where m is no multiple of 128, as `detail`."},
       });
   tiles(out, at);
   surface(out, at + ".surface", {"m", "n", "k"});
   surface(out, at + ".detail", {"m", "n", "k"});
+  surface(out, at + ".ragged", {"m", "n", "k"});
 }
 
 /// Grouped products of experts of one type.

@@ -85,6 +85,8 @@ std::array<MixerRates, kMixerKernels> load_mixers(const sim::Settings* scans, co
 
 // Writers: the same sections as YAML text, indented by `indent` spaces, without their own key.
 std::string to_yaml(const GemmModel& model, int indent);
+/// Of it, what is known of rows that fill no tiles.
+std::string ragged_yaml(const GemmModel& model, int indent);
 std::string to_yaml(const GroupedModel& products, const ServedExperts& around, int indent);
 std::string to_yaml(const AttentionModel& model, int indent);
 std::string to_yaml(const StreamingModel& model, int indent);

@@ -119,10 +119,10 @@ std::string surface_yaml(const Surface& s, const std::string& pad, const char* m
   return out;
 }
 
-std::string detail_yaml(const Surface& s, const std::string& pad) {
+std::string detail_yaml(const Surface& s, const std::string& pad, const char* key) {
   if (s.value.empty()) return "";
-  std::string out =
-      pad + "detail:  # added to the surface; a row for each m, a column for each n, a block for each k\n";
+  std::string out = fmt::format(
+      "{}{}:  # added to the surface; a row for each m, a column for each n, a block for each k\n", pad, key);
   out += fmt::format("{0}  m: {1}\n{0}  n: {2}\n{0}  k: {3}\n{0}  log_correction:\n", pad, list(s.m, "{:.0f}"),
                      list(s.n, "{:.0f}"), list(s.k, "{:.0f}"));
   for (std::size_t k = 0; k < s.k.size(); ++k)
@@ -216,6 +216,8 @@ GemmModel load_gemm(const Settings& s, const DeviceProfile::Model& device, DataT
   g.tiles = load_tiles(s.at("tiles"));
   g.surface = load_surface(s.find("surface"), "m", "n", "k");
   g.detail = load_detail(s.find("detail"));
+  g.row_step = s.get_number("row_step", 1.0);
+  g.ragged = load_detail(s.find("ragged"));
   load_forms(s.find("forms"), g);
   if (s.find("cast_rate") != nullptr) {
     g.cast.launch = duration_at(s, "cast_launch");
@@ -337,7 +339,14 @@ std::string to_yaml(const GemmModel& g, int indent) {
         fmt::format("{0}forms: {{data_gradient: {1:.3f}, weight_gradient: {2:.3f}}}  # time over the forward form's\n",
                     pad, g.form_factor[1], g.form_factor[2]);
   out += tiles_yaml(g.tiles, pad);
-  return out + surface_yaml(g.surface, pad, "m", "n", "k") + detail_yaml(g.detail, pad);
+  return out + surface_yaml(g.surface, pad, "m", "n", "k") + detail_yaml(g.detail, pad, "detail") +
+         ragged_yaml(g, indent);
+}
+
+std::string ragged_yaml(const GemmModel& g, int indent) {
+  const std::string pad(static_cast<std::size_t>(indent), ' ');
+  const std::string step = g.row_step > 1 ? fmt::format("{}row_step: {:.0f}\n", pad, g.row_step) : std::string();
+  return step + detail_yaml(g.ragged, pad, "ragged");
 }
 
 std::string to_yaml(const GroupedModel& g, const ServedExperts& s, int indent) {

@@ -191,13 +191,21 @@ Asked asked(const ServedProduct& s) {
           {s.m, s.n, s.k, weight_bytes(s.type), type_of(multiplied_as(s.type))}};
 }
 
+/// Whether it asks for DeepGEMM's kernels, which are for gated experts in blocks of fp8.
+bool behind_exchange(const ServedMixture& s) {
+  return s.gated && s.type == WeightType::fp8_block &&
+         (s.kernels == ExpertKernels::masked || s.kernels == ExpertKernels::contiguous);
+}
+
 Asked asked(const ServedMixture& s) {
   check_sizes("a mixture", s.tokens, s.hidden, s.ffn, s.top_k, s.experts, s.ranks, s.slots, s.alpha);
   const MixtureLoad load = load_of(s);
-  // Variants: gated ones, those without a gate, gated ones of least latency.
+  // Variants: gated ones, those without a gate, gated ones of least latency; DeepGEMM's two of blocks of fp8.
   const int set = !s.gated ? 1 : s.kernels == ExpertKernels::least_latency ? 2 : 0;
+  std::size_t variant = static_cast<std::size_t>(s.type) + kWeightTypes * static_cast<std::size_t>(set);
+  if (behind_exchange(s)) variant = 3 * kWeightTypes + (s.kernels == ExpertKernels::masked ? 0 : 1);
   return {kMixture,
-          static_cast<std::size_t>(s.type) + kWeightTypes * static_cast<std::size_t>(set),
+          variant,
           {s.tokens, load.activated, load.rows, s.hidden, s.ffn, s.gated ? 2 * s.ffn : s.ffn, s.top_k, s.experts,
            weight_bytes(s.type), type_of(multiplied_as(s.type))}};
 }
@@ -342,7 +350,7 @@ double ServingKernels::seconds(const ServedProduct& s) const {
 double ServingKernels::seconds(const ServedMixture& s) const {
   Asked shape = asked(s);
   // A device or type that has no such kernels takes the others.
-  if (s.kernels == ExpertKernels::least_latency && !model_->fitted[shape.family][shape.variant])
+  if ((s.kernels == ExpertKernels::least_latency || behind_exchange(s)) && !model_->fitted[shape.family][shape.variant])
     shape.variant = static_cast<std::size_t>(s.type);
   constexpr auto kIntegers = static_cast<std::size_t>(WeightType::int4);
   if (s.kernels == ExpertKernels::marlin && s.gated && weight_bytes(s.type) < 1 &&

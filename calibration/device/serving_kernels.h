@@ -84,8 +84,10 @@ enum class Dealt : std::uint8_t { in_turn, by_chance };
 
 /// TensorRT-LLM has two sets of kernels for experts: grouped products (CUTLASS), and those for the least latency
 /// (trtllm-gen, `moe_config.backend: TRTLLM`), which other engines take from FlashInfer as their only ones.
-/// Marlin's widen weights of 4 bits in registers, whatever their form: vLLM has numbers of them for integers.
-enum class ExpertKernels : std::uint8_t { grouped, least_latency, marlin };
+/// Marlin's widen weights of 4 bits in registers, whatever their form: vLLM has numbers of them for integers. Behind
+/// DeepEP, SGLang multiplies blocks of fp8 with DeepGEMM: as many rows for each expert as a buffer has, most of them
+/// masked, behind the low-latency exchange; else the rows that came, one expert's after another's.
+enum class ExpertKernels : std::uint8_t { grouped, least_latency, marlin, masked, contiguous };
 
 /// Experts of one rank with their activation, after the choice and ahead of the sum over ranks.
 struct ServedMixture {

@@ -66,6 +66,11 @@ FitError gemm_error(const GemmModel& model, std::span<const GemmSample> samples)
 /// predicts that tenth.
 FitQuality judge_gemm(const GemmModel& start, std::span<const GemmSample> samples, const GemmFitOptions& options,
                       int folds);
+/// The same model with what rows that fill no tiles take (GemmModel::row_step, ragged), fitted to those of `samples`
+/// whose m is no multiple of kWholeRows; the rest of it stays. Fewer than a hundred of them: unchanged.
+GemmModel fit_ragged(const GemmModel& whole, std::span<const GemmSample> samples);
+/// Of these samples alone, each judged by a fit that has not seen it.
+FitQuality judge_ragged(const GemmModel& whole, std::span<const GemmSample> samples, int folds);
 
 /// The products of a type's experts, and what serving libraries do around them.
 struct ExpertModel {

@@ -263,6 +263,76 @@ GemmModel fit_gemm(const GemmModel& begin, std::span<const GemmSample> samples, 
   return model;
 }
 
+namespace {
+
+std::vector<GemmSample> ragged_of(std::span<const GemmSample> samples) {
+  std::vector<GemmSample> out;
+  for (const GemmSample& s : samples)
+    if (std::fmod(static_cast<double>(s.shape.m), kWholeRows) != 0) out.push_back(s);
+  return out;
+}
+
+SurfaceOptions ragged_options(std::span<const GemmSample> samples) {
+  constexpr double kApart = 1.05;  // nearer sizes share a knot
+  std::set<double> m, n;
+  for (const GemmSample& s : samples) {
+    m.insert(static_cast<double>(s.shape.m));
+    n.insert(static_cast<double>(s.shape.n));
+  }
+  SurfaceOptions out;
+  for (const double size : m)
+    if (out.m.empty() || size > kApart * out.m.back()) out.m.push_back(size);
+  out.n.assign(n.begin(), n.end());
+  out.k = {256, 1024, 4096, 16384};
+  if (3 * out.m.size() * out.n.size() * out.k.size() > samples.size()) {
+    out.m = thinned(out.m);
+    out.n = thinned(out.n);
+    out.k = {1024, 8192};
+  }
+  out.smoothness = 0;
+  out.shrinkage = 0.3;
+  out.flatness_k = 0.3;
+  out.largest_fall = 0.09;
+  out.largest_fall_k = 0.3;
+  return out;
+}
+
+}  // namespace
+
+GemmModel fit_ragged(const GemmModel& whole, std::span<const GemmSample> all) {
+  constexpr std::size_t kFewest = 100;
+  const std::vector<GemmSample> samples = ragged_of(all);
+  if (samples.size() < kFewest) return whole;
+  GemmModel best = whole;
+  double least = 1e300;
+  for (const double step : {1., 16., 32., 64., 128.}) {
+    GemmModel model = whole;
+    model.row_step = step;
+    model.ragged = {};
+    double cost = 0;
+    for (const GemmSample& s : samples) cost += robust_error(std::log(model.seconds(model_shape(s.shape)) / s.seconds));
+    if (cost >= least) continue;
+    least = cost;
+    best = std::move(model);
+  }
+  std::vector<SurfacePoint> points;
+  for (const GemmSample& s : samples) {
+    const GemmModel::Shape shape = model_shape(s.shape);
+    points.push_back({shape.m, shape.n, shape.k, std::log(s.seconds / best.seconds(shape)),
+                      best.correctable(shape, best.structure(shape))});
+  }
+  best.ragged = fit_surface(ragged_options(samples), points);
+  return best;
+}
+
+FitQuality judge_ragged(const GemmModel& whole, std::span<const GemmSample> all, int folds) {
+  const std::vector<GemmSample> samples = ragged_of(all);
+  return cross_validate(
+      std::span<const GemmSample>(samples), folds, [&](const auto& train) { return fit_ragged(whole, train); },
+      [](const GemmModel& model, const GemmSample& s) { return judged_gemm(model, s); },
+      [](const GemmSample& s) { return sizes_of(s.shape); });
+}
+
 FitError gemm_error(const GemmModel& model, std::span<const GemmSample> samples) {
   std::vector<double> relative;
   for (const GemmSample& s : samples) relative.push_back(judged_gemm(model, s).relative);

@@ -10,6 +10,7 @@
 #include "calibration/measure/fit.h"
 #include "calibration/measure/fit_host.h"
 #include "calibration/measure/fit_node.h"
+#include "calibration/measure/fit_scans.h"
 #include "calibration/measure/fit_served.h"
 #include "sim/error.h"
 
@@ -205,7 +206,9 @@ std::string gemm(const Samples& samples, const DeviceProfile::Model& device, con
   for (const DataType t : kMeasuredTypes) {
     std::string fitted = fit_gemm_section(products, t, device, kMeasured).yaml;
     if (!fitted.empty() && base != nullptr)
-      fitted += without({"accumulate_exposed", "forms", "cast_launch", "cast_rate", "surface", "detail"}, fitted, 4);
+      fitted += without(
+          {"accumulate_exposed", "forms", "cast_launch", "cast_rate", "surface", "detail", "row_step", "ragged"},
+          fitted, 4);
     has_bf16 = has_bf16 || (t == DataType::bf16 && !fitted.empty());
     out += fitted;
   }
@@ -335,6 +338,8 @@ std::string fit_profile(const DeviceFacts& given, const Samples& samples, const 
          (watts ? power(facts, *watts, base) : sustained(samples, base)) + with_host_link(node.yaml, samples) +
          streaming(samples, device, base) + gemm(samples, device, base) + attention(samples, device, base) +
          collectives(samples, node, base) +
+         scans_section(samples, device.sheet.memory_bandwidth, peak_of(facts, DataType::bf16),
+                       base != nullptr ? "as " + base->name : "as an H100") +
          served_section(facts, samples, device, streaming_model(samples, device, base), base) + host_sections(samples) +
          facts_text(samples);
 }

@@ -102,9 +102,9 @@ void Journal::write(const std::string& text) {
   }
 }
 
-void Journal::append(const Measurement& m) {
-  write(row_of(m) + "\n");
-  done_.insert(key_of(m.what));
+void Journal::append(const std::string& row) {
+  write(row + "\n");
+  done_.insert(key_of_row(row));
 }
 
 }  // namespace orrery::calibration

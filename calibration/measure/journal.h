@@ -22,10 +22,14 @@ class Journal {
   Journal(const Journal&) = delete;
   Journal& operator=(const Journal&) = delete;
 
-  bool has(const Case& what) const { return done_.count(key_of(what)) == 1; }
+  bool has(const Case& what) const { return has(key_of(what)); }
+  /// `key`: the first columns of a row (measurement.h).
+  bool has(const std::string& key) const { return done_.count(key) == 1; }
   std::size_t rows() const { return done_.size(); }
   /// Throws sim::UserError where the disk is full; what was written before stays whole.
-  void append(const Measurement& m);
+  void append(const Measurement& m) { append(row_of(m)); }
+  /// A row without its line break.
+  void append(const std::string& row);
 
  private:
   void write(const std::string& text);

@@ -370,6 +370,37 @@ PowerSample measured_power(const TableLine& line) {
   return s;
 }
 
+ScanSample measured_scan(const TableLine& line) {
+  const std::string_view name = line.text("name");
+  const std::size_t mark = name.rfind('_');
+  const std::string_view kind = name.substr(0, mark),
+                         pass = mark == std::string_view::npos ? "" : name.substr(mark + 1);
+  Scan s;
+  std::size_t found = 0;
+  const bool convolution = kind == name_of(MixerKernel::convolution);
+  if ((pass != "forward" && pass != "backward") ||
+      (!convolution && !named(
+                           kind, kScanKinds, [](std::size_t i) { return name_of(static_cast<ScanKind>(i)); }, found)))
+    line.fail("name", "got '" + std::string(name) +
+                          "', expected mamba2, gated_delta, kda, lightning or convolution, then _forward or _backward");
+  s.pass = pass == "backward" ? ScanPass::backward : ScanPass::forward;
+  s.batch = line.optional_count("batch", 1);
+  s.positions = line.count("seq");
+  if (convolution) {
+    s.kernel = MixerKernel::convolution;
+    s.channels = line.count("n");
+    s.taps = line.count("k");
+  } else {
+    s.kind = static_cast<ScanKind>(found);
+    s.heads = line.count("heads");
+    s.key_heads = line.count("kv_heads");
+    s.key_dim = line.count("k");
+    s.value_dim = line.count("head_dim");
+    s.chunk = usual_chunk(s.kind);
+  }
+  return {s, line.number("seconds")};
+}
+
 /// A row of what `orrery calibrate` wrote.
 void read_measured(const TableLine& line, Samples& out) {
   const std::string_view kind = line.text("class");
@@ -392,6 +423,8 @@ void read_measured(const TableLine& line, Samples& out) {
     out.steady.push_back({data_type(line), line.optional_count("heads") > 0, line.number("seconds")});
   else if (kind == "power")
     out.power.push_back(measured_power(line));
+  else if (kind == "scan")
+    out.scans.push_back(measured_scan(line));
   else if (kind == "host" || kind == "interference")
     out.facts.push_back({std::string(kind), std::string(line.text("name")),
                          static_cast<double>(line.optional_count("bytes")), line.number("seconds")});
@@ -403,7 +436,7 @@ void read_measured(const TableLine& line, Samples& out) {
   else
     line.fail("class", "got '" + std::string(kind) +
                            "', expected gemm, batched_gemm, grouped_gemm, attention, streaming, host, sustained, "
-                           "power, interference, collective, paged_attention, experts or sampling");
+                           "power, interference, collective, paged_attention, experts, sampling or scan");
   if (limits.empty()) return;
   if (product && trained) out.gemm.back().limited = true;
   if (kind == "attention") out.attention.back().limited = true;

@@ -2,12 +2,12 @@
 #include "calibration/measure/serving_samples.h"
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <optional>
 #include <set>
 #include <sstream>
 
+#include "calibration/measure/engine_tables.h"
 #include "calibration/measure/table.h"
 #include "sim/error.h"
 #include "sim/real.h"
@@ -15,42 +15,14 @@
 namespace orrery::calibration {
 namespace {
 
-using sim::Place;
-using sim::real;
-using sim::UserError;
-
-Engine engine_of(const TableLine& line) {
-  for (std::size_t e = 0; e < kEngines; ++e)
-    if (line.text("engine") == name_of(static_cast<Engine>(e))) return static_cast<Engine>(e);
-  line.fail("engine", "got '" + std::string(line.text("engine")) + "', expected trtllm, vllm or sglang");
-}
-
-/// Columns name types as collectors do; none: a type that has no model (int8 activations).
-std::optional<WeightType> weight_type(const TableLine& line, const std::string& column) {
-  static const std::map<std::string_view, WeightType> names{{"bfloat16", WeightType::bf16},
-                                                            {"float16", WeightType::bf16},
-                                                            {"fp8", WeightType::fp8},
-                                                            {"fp8_block", WeightType::fp8_block},
-                                                            {"nvfp4", WeightType::nvfp4},
-                                                            {"w4a16_mxfp4", WeightType::mxfp4},
-                                                            {"w4a8_mxfp4_mxfp8", WeightType::mxfp4_fp8},
-                                                            {"int8_wo", WeightType::int8},
-                                                            {"int4_wo", WeightType::int4}};
-  const auto found = names.find(line.text(column));
-  return found == names.end() ? std::nullopt : std::optional(found->second);
-}
-
-double cache_bytes_of(const TableLine& line) { return line.text("kv_dtype") == "fp8" ? 1 : 2; }
-
-/// Zero is a length too.
-double zero_or_more(const TableLine& line, const std::string& column) { return real(line.optional_count(column, 0)); }
-
 std::uint64_t mixed(std::uint64_t h, double value) {
   std::uint64_t x = h ^ (static_cast<std::uint64_t>(value * 1000) + 0x9e3779b97f4a7c15ull + (h << 6) + (h >> 2));
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
   x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
   return x ^ (x >> 31);
 }
+
+}  // namespace
 
 /// The sizes of a row, whatever its types and engine.
 std::uint64_t shape_of(const TableLine& line) {
@@ -65,7 +37,13 @@ std::uint64_t shape_of(const TableLine& line) {
   return h;
 }
 
-double measured_seconds(const TableLine& line, const char* column = "us") { return line.number(column) * 1e-6; }
+namespace {
+
+using sim::Place;
+using sim::real;
+using sim::UserError;
+
+double cache_bytes_of(const TableLine& line) { return line.text("kv_dtype") == "fp8" ? 1 : 2; }
 
 void add(const TableLine& line, ServingSamples& out, const Asked& shape, Engine engine, double seconds) {
   out.rows.push_back({engine, shape, seconds, shape_of(line)});
@@ -82,7 +60,7 @@ void read_decode(const TableLine& line, ServingSamples& out) {
   a.visible = a.sequences * (a.window > 0 ? std::min(a.window, tokens) : tokens);
   a.cached = a.sequences * tokens;
   a.kv_bytes = cache_bytes_of(line);
-  add(line, out, asked(a), engine_of(line), measured_seconds(line));
+  add(line, out, asked(a), engine_of(line), measured_seconds(line, "us"));
 }
 
 void read_context(const TableLine& line, ServingSamples& out) {
@@ -96,7 +74,7 @@ void read_context(const TableLine& line, ServingSamples& out) {
   a.window = zero_or_more(line, "window");
   a.kv_bytes = cache_bytes_of(line);
   a.fp8 = line.text("dtype") == "fp8";
-  add(line, out, asked(a), engine_of(line), measured_seconds(line));
+  add(line, out, asked(a), engine_of(line), measured_seconds(line, "us"));
 }
 
 void read_latent_decode(const TableLine& line, ServingSamples& out) {
@@ -105,7 +83,7 @@ void read_latent_decode(const TableLine& line, ServingSamples& out) {
   a.visible = a.sequences * real(line.count("kv_tokens"));
   a.heads = real(line.count("heads"));
   a.kv_bytes = cache_bytes_of(line);
-  add(line, out, asked(a), engine_of(line), measured_seconds(line));
+  add(line, out, asked(a), engine_of(line), measured_seconds(line, "us"));
 }
 
 void read_latent_context(const TableLine& line, ServingSamples& out) {
@@ -118,7 +96,7 @@ void read_latent_context(const TableLine& line, ServingSamples& out) {
   a.value_dim = 128;
   a.kv_bytes = cache_bytes_of(line);
   a.fp8 = line.text("dtype") == "fp8";
-  add(line, out, asked(a), engine_of(line), measured_seconds(line));
+  add(line, out, asked(a), engine_of(line), measured_seconds(line, "us"));
 }
 
 /// Widths of the models whose blocks tables hold, by their configurations; none: another model.
@@ -166,7 +144,7 @@ void read_sparse_block(const TableLine& line, ServingSamples& out) {
   const auto type = weight_type(line, "gemm_dtype");
   std::optional<SparseBlock> block = sparse_model(line.text("model"));
   if (!block || !type || (*type != WeightType::bf16 && *type != WeightType::fp8_block && *type != WeightType::nvfp4)) {
-    ++out.left_out;
+    ++out.left_out[!block ? kNoModel : kNoType];
     return;
   }
   const std::string_view op = line.text("op");
@@ -184,7 +162,7 @@ void read_sparse_block(const TableLine& line, ServingSamples& out) {
   block->heads = real(line.count("heads"));
   block->kv_bytes = line.text("kv_dtype").starts_with("fp8") ? 1 : 2;
   if (line.text("dtype").starts_with("fp8")) block->computed = DataType::fp8;
-  add(line, out, asked(*block), engine_of(line), measured_seconds(line));
+  add(line, out, asked(*block), engine_of(line), measured_seconds(line, "us"));
 }
 
 void read_block(const TableLine& line, ServingSamples& out) {
@@ -198,8 +176,9 @@ void read_block(const TableLine& line, ServingSamples& out) {
     piece.cached = zero_or_more(line, "cached_tokens");
   }
   const auto type = weight_type(line, "gemm_dtype");
-  if (!type || line.text("model") != "deepseek-ai/DeepSeek-V3") {
-    ++out.left_out;
+  const bool other = line.text("model") != "deepseek-ai/DeepSeek-V3";
+  if (!type || other) {
+    ++out.left_out[other ? kNoModel : kNoType];
     return;
   }
   LatentBlock b;
@@ -208,36 +187,27 @@ void read_block(const TableLine& line, ServingSamples& out) {
   b.decode = decode;
   b.heads = real(line.count("heads"));
   b.kv_bytes = cache_bytes_of(line);
-  add(line, out, asked(b), engine_of(line), measured_seconds(line));
+  add(line, out, asked(b), engine_of(line), measured_seconds(line, "us"));
 }
 
 void read_product(const TableLine& line, ServingSamples& out) {
   const auto type = weight_type(line, "dtype");
   if (!type) {
-    ++out.left_out;
+    ++out.left_out[kNoType];
     return;
   }
   const ServedProduct p{*type, real(line.count("m")), real(line.count("n")), real(line.count("k"))};
-  add(line, out, asked(p), engine_of(line), measured_seconds(line));
-}
-
-double exponent_of(const TableLine& line) {
-  constexpr std::string_view kPowerLaw = "power_law_";
-  const std::string_view t = line.text("distribution");
-  if (!t.starts_with(kPowerLaw)) return 0;
-  double out = 0;
-  const std::string_view digits = t.substr(kPowerLaw.size());
-  std::from_chars(digits.data(), digits.data() + digits.size(), out);
-  return out;
+  add(line, out, asked(p), engine_of(line), measured_seconds(line, "us"));
 }
 
 void read_mixture(const TableLine& line, ServingSamples& out) {
   const auto type = weight_type(line, "dtype");
   const std::string_view kernel = line.text("kernel");
-  if (!type || line.has("slots")) {
-    ++out.left_out;
+  if (!type) {
+    ++out.left_out[kNoType];
     return;
   }
+  if (kernel == "deepepmoe") return read_dispatched(line, out);
   ServedMixture x;
   x.type = *type;
   x.tokens = real(line.count("tokens"));
@@ -252,13 +222,13 @@ void read_mixture(const TableLine& line, ServingSamples& out) {
   x.gated = kernel.find("nongated") == std::string_view::npos && !(x.top_k == 22 && x.experts == 512) &&
             !(x.hidden == 2688 && ffn == 1856);
   if (x.gated && kernel.find("min_latency") != std::string_view::npos) x.kernels = ExpertKernels::least_latency;
-  add(line, out, asked(x), engine_of(line), measured_seconds(line));
+  add(line, out, asked(x), engine_of(line), measured_seconds(line, "us"));
 }
 
 void read_reduce(const TableLine& line, ServingSamples& out) {
   const bool eager = line.text("kernel").ends_with("eager");
   const ServedAllReduce r{real(line.count("gpus")), 2 * real(line.count("elements")), !eager};
-  add(line, out, asked(r), engine_of(line), measured_seconds(line));
+  add(line, out, asked(r), engine_of(line), measured_seconds(line, "us"));
 }
 
 void read_low_latency(const TableLine& line, ServingSamples& out) {
@@ -282,7 +252,7 @@ void read_chunk(const TableLine& line, ServingSamples& out) {
   const double channels = real(line.count("head_dim"));
   if (line.text("phase") == "decode") {
     DecodeAttention a{sequences, sequences * (cached + 1), 0, heads, kv_heads, channels};
-    add(line, out, asked(a), Engine::sglang, measured_seconds(line));
+    add(line, out, asked(a), Engine::sglang, measured_seconds(line, "us"));
     return;
   }
   const PromptPiece piece{sequences, real(line.count("chunk_tokens")), cached};
@@ -291,7 +261,7 @@ void read_chunk(const TableLine& line, ServingSamples& out) {
   a.heads = heads;
   a.kv_heads = kv_heads;
   a.head_dim = channels;
-  add(line, out, asked(a), Engine::sglang, measured_seconds(line));
+  add(line, out, asked(a), Engine::sglang, measured_seconds(line, "us"));
 }
 
 /// What tables call the kernels of mixers with a state.
@@ -325,7 +295,7 @@ void read_scan(const TableLine& line, ServingSamples& out) {
                                    [&](const ScanKernelName& one) { return one.name == kernel; });
   const bool mamba = line.has("d_state");
   if (known == std::end(kScanKernelNames) || (mamba && known->part != ServedScan::Part::convolution)) {
-    ++out.left_out;
+    ++out.left_out[std::string(kernel) + ", which no kernel of the model is"];
     return;
   }
   ServedScan s;
@@ -347,17 +317,25 @@ void read_scan(const TableLine& line, ServingSamples& out) {
     s.key_heads = real(line.count("k_heads"));
     s.key_dim = real(line.count("head_k"));
   }
-  add(line, out, asked(s), engine_of(line), measured_seconds(line));
+  add(line, out, asked(s), engine_of(line), measured_seconds(line, "us"));
 }
-
-struct ServingTable {
-  std::vector<std::string> columns;
-  void (*read)(const TableLine&, ServingSamples&);
-};
 
 /// The first whose columns are all there.
 const std::vector<ServingTable>& serving_tables() {
   static const std::vector<ServingTable> all{
+      {{"engine", "op", "kernel", "dtype", "tokens", "heads", "us"}, read_absorbed},
+      {{"engine", "dtype", "tokens", "rank_tokens", "hidden", "expert_ffn", "top_k", "experts", "slots", "moe_ep",
+        "us"},
+       read_copied_experts},
+      {{"model", "tp", "prefill_chunk", "prefill_kv", "decodes", "decode_kv", "us"}, read_mixed_batch},
+      {{"model", "tp", "n", "n_big", "prefill_chunk", "prefill_kv", "kv_small", "kv_big", "kv_mean", "mean_us",
+        "max_us", "skewed_us"},
+       read_uneven},
+      {{"model", "tp", "layer", "tokens_or_sequences", "us"}, read_engine_layer},
+      {{"model", "tp", "tokens", "activated_experts", "us"}, read_activated},
+      {{"tokens", "routed_tokens", "experts", "experts_on_gpu", "tp", "top_k", "hidden", "expert_ffn", "experts_used",
+        "us"},
+       read_loaded},
       {{"engine", "model", "gemm_dtype", "kv_dtype", "batch", "heads", "us"}, read_block},
       {{"engine", "kv_dtype", "batch", "kv_tokens", "heads", "kv_heads", "head_dim", "window", "us"}, read_decode},
       {{"engine", "kv_dtype", "batch", "new_tokens", "cached_tokens", "heads", "kv_heads", "head_dim", "us"},
@@ -421,8 +399,11 @@ ServingSamples read_serving_samples(const std::string& file) {
   if (table == nullptr)
     throw UserError(Place{file, 1, 1}, "header", "got '" + std::string(line) + "', expected a table of kernels");
   ServingSamples out;
+  std::vector<char> asked(columns.size(), 0);
   while (next(line))
-    if (!line.empty()) table->read(TableLine(file, number, columns, line), out);
+    if (!line.empty()) table->read(TableLine(file, number, columns, line, &asked), out);
+  for (const auto& [name, at] : columns)
+    if (asked[at] == 0) out.unread.push_back(name);
   return out;
 }
 

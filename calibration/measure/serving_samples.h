@@ -6,10 +6,20 @@
 //   engine,kernel,dtype,gpus,elements,us; nodes,hidden,tokens,top_k,experts,dispatch_us,...    collectives
 //   heads,kv_heads,head_dim,batch,chunk_tokens,cached_tokens,mode,lengths,...,us               chunks on a prefix
 //   engine,kernel,phase,batch,seq,d_state,heads,... or k_heads,head_k,v_heads,head_v,...,us      mixers with a state
+// and of what has no kernel of its own in a fit (engine_tables.cc):
+//   engine,op,kernel,dtype,tokens,heads,us                                      absorbed products of latent attention
+//   engine,kernel,dtype,tokens,rank_tokens,hidden,...,slots,...,us              experts with copies, on many ranks
+//   model,tp,prefill_chunk,prefill_kv,decodes,decode_kv,us                      a chunk together with decodes
+//   model,tp,n,n_big,prefill_chunk,prefill_kv,kv_small,kv_big,kv_mean,mean_us,max_us,skewed_us   uneven lengths
+//   model,tp,layer,tokens_or_sequences,us                                       every other layer, with its launch
+//   model,tp,tokens,activated_experts,us; tokens,routed_tokens,experts_on_gpu,...,experts_used,us    experts by load
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "calibration/device/serving_model.h"
@@ -24,9 +34,28 @@ struct ServingSample {
   std::uint64_t shape = 0;
 };
 
+/// What a kernel moves that goes by rows alone.
+struct LayerBytes {
+  double bytes = 0;
+};
+/// What an iteration asks of an engine's kernels, or of the device's own.
+using ServedPart = std::variant<Asked, ServedProduct, Gemm, LayerBytes>;
+
+/// A row of which a fit learns nothing: several kernels one after another, or one that is a part of another's table.
+struct WholeSample {
+  Engine engine = Engine::vllm;
+  std::string name;
+  std::vector<ServedPart> parts;
+  double seconds = 0;
+};
+/// What a run takes for it; none: the device multiplies no such type.
+std::optional<double> seconds_of(const WholeSample& sample, const ServingKernels& kernels);
+
 struct ServingSamples {
   std::vector<ServingSample> rows;
-  std::size_t left_out = 0;  // of kernels that engines do not choose by themselves, and types without a model
+  std::vector<WholeSample> whole;
+  std::map<std::string, std::size_t> left_out;  // rows, by the reason
+  std::vector<std::string> unread;              // columns that no row was asked for
 };
 
 /// Whether the header is one of these.

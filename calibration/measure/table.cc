@@ -28,8 +28,8 @@ std::vector<std::string_view> fields_of(std::string_view line) {
 }
 
 TableLine::TableLine(const std::string& file, int number, const std::map<std::string, std::size_t>& columns,
-                     std::string_view text)
-    : file_(file), number_(number), columns_(columns), fields_(fields_of(text)) {
+                     std::string_view text, std::vector<char>* asked)
+    : file_(file), number_(number), columns_(columns), fields_(fields_of(text)), asked_(asked) {
   if (fields_.size() != columns.size())
     fail("line", "got " + std::to_string(fields_.size()) + " columns, expected " + std::to_string(columns.size()));
 }

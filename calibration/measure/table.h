@@ -15,11 +15,17 @@ std::vector<std::string_view> fields_of(std::string_view line);
 /// One line of a table, with its columns by name.
 class TableLine {
  public:
+  /// `asked`: as many as columns, set where a reader looks at one; or null.
   TableLine(const std::string& file, int number, const std::map<std::string, std::size_t>& columns,
-            std::string_view text);
+            std::string_view text, std::vector<char>* asked = nullptr);
   [[noreturn]] void fail(const std::string& column, const std::string& message) const;
+  const std::string& file() const { return file_; }
   bool has(const std::string& column) const { return columns_.count(column) == 1; }
-  std::string_view text(const std::string& column) const { return fields_[columns_.at(column)]; }
+  std::string_view text(const std::string& column) const {
+    const std::size_t at = columns_.at(column);
+    if (asked_ != nullptr) (*asked_)[at] = 1;
+    return fields_[at];
+  }
   double number(const std::string& column) const;  // positive
   std::int64_t count(const std::string& column) const;
   std::int64_t optional_count(const std::string& column, std::int64_t missing = 0) const;
@@ -29,6 +35,7 @@ class TableLine {
   int number_;
   const std::map<std::string, std::size_t>& columns_;
   std::vector<std::string_view> fields_;
+  std::vector<char>* asked_;
 };
 
 /// A file as it is, or what its gzip stream holds: a stream of kilobytes can stand for gigabytes, so both have a limit.

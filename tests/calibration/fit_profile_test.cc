@@ -224,6 +224,57 @@ TEST_CASE("what was measured of the host and beside traffic is what the profile 
   CHECK(yaml.find("host_link: 20.00 GB/s") != std::string::npos);  // the slower direction's
 }
 
+TEST_CASE("measured scans become the rates of a profile, and those that were not measured stay the base's") {
+  const DeviceProfile truth = profile("a100-sxm-80gb").isolated();
+  const double bandwidth = truth.memory_bandwidth().value(), peak = truth.peak(DataType::bf16).value();
+  const MixerRates chunks{4e-6, 0.6, 0.2}, convolution{2e-6, 0.8, 0};
+  Samples samples = measured(truth);
+  const auto add = [&](Scan s) {
+    const MixerRates& rates = s.kernel == MixerKernel::convolution ? convolution : chunks;
+    samples.scans.push_back({s, seconds_of(work_of(s), rates, bandwidth, peak)});
+  };
+  const auto all = [&](ScanKind kind, std::int64_t heads, std::int64_t key_heads, std::int64_t value_dim) {
+    for (const std::int64_t positions : {256, 4096, 16384})
+      for (const ScanPass pass : {ScanPass::forward, ScanPass::backward}) {
+        Scan s;
+        s.kind = kind;
+        s.positions = positions;
+        s.heads = heads;
+        s.key_heads = key_heads;
+        s.key_dim = 128;
+        s.value_dim = value_dim;
+        s.chunk = usual_chunk(kind);
+        s.pass = pass;
+        add(s);
+      }
+  };
+  all(ScanKind::mamba2, 128, 8, 64);
+  all(ScanKind::gated_delta, 32, 32, 128);
+  const std::string of_chunks = fit_profile(known_facts(truth), samples, nullptr);
+  const auto same_times = [&](const DeviceProfile& fitted) {
+    for (const ScanSample& s : samples.scans)
+      CHECK(to_seconds(fitted.isolated().scan(s.shape)) == Approx(s.seconds).epsilon(0.03));
+  };
+  same_times(load(of_chunks));
+  // The convolution's are as an H100's, and the profile says so.
+  CHECK(of_chunks.find("as Python runs them: gated_delta, gated_delta backward, mamba2, mamba2 backward;") !=
+        std::string::npos);
+  CHECK(of_chunks.find("what is not said: as an H100") != std::string::npos);
+  Scan s;
+  s.kernel = MixerKernel::convolution;
+  s.channels = 8192;
+  s.positions = 1 << 16;
+  CHECK(load(of_chunks).scan(s) != orrery::sim::seconds(seconds_of(work_of(s), convolution, bandwidth, peak)));
+  for (const std::int64_t positions : {256, 4096, 65536}) {
+    s.positions = positions;
+    add(s);
+  }
+  same_times(load(fit_profile(known_facts(truth), samples, nullptr)));
+  // Without a scan, the section of the base holds.
+  const BaseProfile shipped{"h100-sxm-80gb", profile("h100-sxm-80gb"), {8, 450e9, 0.88, true, false}, {}};
+  CHECK(load(fit_profile(known_facts(shipped.device), Samples{}, &shipped)).scan(s) == shipped.device.scan(s));
+}
+
 TEST_CASE("stated uncertainty covers about nine in ten samples that the fit has not seen") {
   const std::string file = table("gemm-a100-sxm");
   if (file.empty()) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "calibration/measure/fit.h"
 #include "tests/calibration/support.h"
 #include "tests/catch.h"
 
@@ -38,6 +39,53 @@ TEST_CASE("one tile more than a full wave costs another wave") {
   // A batch deals all its tiles into the same waves: four products of 25 tiles are one wave, not four.
   CHECK(g.seconds({640, 640, k, 4}) == Approx(wave));
   CHECK(g.seconds({640, 640, k, 5}) == Approx(2 * wave));
+}
+
+TEST_CASE(
+    "rows that fill no tiles are padded to what a kernel computes at a time, and have a correction of their own") {
+  GemmModel g = simple_model();
+  g.tiles = {{64, 128, 1.0, 0}};
+  const GemmModel fine = g;
+  g.row_step = 128;
+  const double k = 1024, wave = 2 * 64 * 128 * k / 1e12;
+  // 50 columns of tiles; 257 rows are five tiles of 64, or six where rows come in steps of 128: 250 and 300 tiles.
+  CHECK(fine.seconds({257, 6400, k}) == Approx(3 * wave));
+  CHECK(fine.seconds({257, 5120, k}) == Approx(2 * wave));  // 200 tiles
+  CHECK(g.seconds({257, 5120, k}) == Approx(3 * wave));     // 240
+  for (const double whole : {128., 256., 1280., 4096.})
+    CHECK(g.seconds({whole, 5120, k}) == fine.seconds({whole, 5120, k}));
+  g.ragged.m = {129, 1025};
+  g.ragged.n = {128, 8192};
+  g.ragged.k = {64, 65536};
+  g.ragged.value.assign(8, std::log(1.25));
+  g.ragged.prepare();
+  CHECK(g.seconds({257, 5120, k}) == Approx(1.25 * 3 * wave));
+  CHECK(g.seconds({256, 5120, k}) == fine.seconds({256, 5120, k}));
+}
+
+TEST_CASE("a fit finds by how many rows a kernel computes, and what else ragged rows take") {
+  GemmModel truth = simple_model();
+  truth.tiles = {{64, 128, 0.9, 1e-6}, {128, 128, 1.0, 1e-6}};
+  truth.quantisation = 0.5;
+  const GemmModel whole = truth;
+  truth.row_step = 128;
+  std::vector<GemmSample> samples;
+  for (const std::int64_t m : {129, 193, 257, 300, 513, 600, 770, 1025, 1300, 2049, 3000, 4097})
+    for (const std::int64_t n : {512, 2048, 5120, 8192})
+      for (const std::int64_t k : {512, 2048, 8192}) {
+        Gemm one;
+        one.m = m;
+        one.n = n;
+        one.k = k;
+        samples.push_back({one, 1.1 * truth.seconds(model_shape(one))});
+      }
+  const GemmModel fitted = fit_ragged(whole, samples);
+  CHECK(fitted.row_step == 128);
+  for (const GemmSample& s : samples) CHECK(fitted.seconds(model_shape(s.shape)) == Approx(s.seconds).epsilon(0.03));
+  CHECK(judge_ragged(whole, samples, kFolds).held_out.median_ape < 3);
+  // Rows that fill their tiles say nothing of it.
+  for (GemmSample& s : samples) s.shape.m = 1024;
+  CHECK(fit_ragged(whole, samples).ragged.value.empty());
 }
 
 TEST_CASE("loose waves cost between the fractional and the whole number of waves") {

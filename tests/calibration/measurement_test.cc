@@ -89,6 +89,11 @@ TEST_CASE("the shapes of a model are its products under tensor parallelism") {
   CHECK(has(plan, "gemm,accumulate,bfloat16,nt,6144,12288,2048,1,,,,,,,,"));
   CHECK(has(plan, "gemm,,fp8_e4m3,tn,2048,6144,12288,1,,,,,,,,"));
   CHECK(has(plan, "attention,backward,bfloat16,,,,,1,2048,12,12,128,,,,"));
+  // Of a model without attention its products alone.
+  std::vector<ModelKernels> mamba = gpt3();
+  mamba.front().heads = mamba.front().kv_heads = mamba.front().head_dim = 0;
+  for (const PlannedCase& p : measurement_plan(h200(), mamba, false))
+    if (p.what.kind == CaseClass::attention) CHECK(p.what.attention.heads > 0);
 }
 
 TEST_CASE("a device without fp8 or with little memory gets what it can run") {

@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "calibration/measure/fit.h"
+#include "calibration/measure/scan_cases.h"
 #include "sim/error.h"
 #include "tests/calibration/support.h"
 #include "tests/catch.h"
@@ -227,6 +228,32 @@ TEST_CASE("what a calibration writes is read back") {
   CHECK(s.power[2].sm_mhz == 1900);
   REQUIRE(s.collective.size() == 1);
   CHECK(s.collective[0].gpus == 8);
+}
+
+TEST_CASE("rows of scans are read as they are written, and what is none is refused by name") {
+  std::string csv = std::string(kMeasuredColumns) + "\n";
+  const std::vector<ScanCase> cases = scan_cases(false);
+  for (std::size_t i = 0; i < cases.size(); ++i)
+    csv += row_of(cases[i], {1e-6 * static_cast<double>(i + 1), 0.5, 5}) + "\n";
+  const auto file = std::filesystem::temp_directory_path() / "orrery_scans_test.csv";
+  std::ofstream(file) << csv;
+  const std::vector<ScanSample> read = read_samples(file.string()).scans;
+  std::filesystem::remove(file);
+  REQUIRE(read.size() == cases.size());
+  for (std::size_t i = 0; i < read.size(); ++i) {
+    INFO(name_of(cases[i]));
+    CHECK(key_of(ScanCase{read[i].shape}) == key_of(cases[i]));
+    CHECK(read[i].seconds == Approx(1e-6 * static_cast<double>(i + 1)));
+    const MixerWork asked = work_of(cases[i].shape), found = work_of(read[i].shape);
+    CHECK(found.bytes == asked.bytes);
+    CHECK(found.flops == asked.flops);
+  }
+  for (const char* name : {"mamba3_forward", "mamba2", "mamba2_sideways", "_forward"}) {
+    INFO(name);
+    const std::string one =
+        std::string(kMeasuredColumns) + "\nscan," + name + ",bfloat16,,,,128,1,256,8,8,64,,,,,1e-5,1,5,,,,\n";
+    CHECK(complaint(one).find("expected mamba2, gated_delta") != std::string::npos);
+  }
 }
 
 TEST_CASE("broken rows of a calibration are refused at their place") {

@@ -122,6 +122,28 @@ TEST_CASE("products of few rows join those of training") {
   });
 }
 
+TEST_CASE("behind DeepEP, SGLang's experts in blocks of fp8 are DeepGEMM's where they were measured, else as others") {
+  const Settings document = serving_document("h100-sxm-80gb");
+  // DeepSeek-V3's of a rank of 32: eight experts, of so many rows each.
+  const auto of = [&](Engine engine, WeightType type, ExpertKernels kind, double rows) {
+    ServedMixture m{type, rows, 7168, 2048, 8, 8};
+    m.kernels = kind;
+    return ServingKernels(profile("h100-sxm-80gb"), engine, &document).seconds(m);
+  };
+  using K = ExpertKernels;
+  constexpr WeightType kBlocks = WeightType::fp8_block;
+  // Eight experts' weights of 44 MB each are read once, whatever the rows: 105 us at 3.35 TB/s at least.
+  const double few = of(Engine::sglang, kBlocks, K::masked, 4);
+  CHECK(few > 8 * 3 * 7168.0 * 2048 / 3.35e12);
+  CHECK(few < 1.5 * 8 * 3 * 7168.0 * 2048 / 3.35e12);
+  CHECK(of(Engine::sglang, kBlocks, K::masked, 256) < 0.7 * of(Engine::sglang, kBlocks, K::grouped, 256));
+  CHECK(of(Engine::sglang, kBlocks, K::contiguous, 8192) != of(Engine::sglang, kBlocks, K::grouped, 8192));
+  for (const K kind : {K::masked, K::contiguous}) {
+    CHECK(of(Engine::vllm, kBlocks, kind, 64) == of(Engine::vllm, kBlocks, K::grouped, 64));
+    CHECK(of(Engine::sglang, WeightType::bf16, kind, 64) == of(Engine::sglang, WeightType::bf16, K::grouped, 64));
+  }
+}
+
 TEST_CASE("nothing to do takes an engine's kernels no time") {
   const ServingKernels kernels(profile("h100-sxm-80gb"), Engine::vllm);
   CHECK(kernels.seconds(DecodeAttention{0, 0}) == 0);

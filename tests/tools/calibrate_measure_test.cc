@@ -144,6 +144,66 @@ TEST_CASE("what engines run, the host and traffic become sections of the profile
     CHECK(kernels.at(name).at("all").at("median_ape_pct").get<double>() < 5);
 }
 
+TEST_CASE(
+    "scans are measured as Python runs them; what it does not have is named, and resuming measures nothing twice") {
+  if (std::system("python3 -c '' >/dev/null 2>&1") != 0) return tests::skipped("no python3");
+  const Folder folder;
+  const std::string packages = std::string(tests::kSourceDir) + "/tests/emulated/python";
+  const Environment path("PYTHONPATH", packages.c_str()), clean("PYTHONDONTWRITEBYTECODE", "1");
+  const Outcome outcome = calibrate(folder);
+  INFO(outcome.err);
+  REQUIRE(outcome.status == 0);
+  INFO(outcome.out);
+  CHECK(outcome.out.find("Python found: torch 9.9") != std::string::npos);
+  CHECK(outcome.out.find("not measured: 4 scan: No module named 'fla.ops.simple_gla'") != std::string::npos);
+  // The packages of tests/emulated/python: 5 us and 2 ps an element of a value (of channels, of a convolution).
+  const std::vector<std::string> rows = rows_of(folder.file("p.csv"));
+  const auto seconds = [&](const std::string& start) {
+    const auto row = std::find_if(rows.begin(), rows.end(), [&](const auto& r) { return r.starts_with(start); });
+    if (row == rows.end()) return 0.0;
+    std::istringstream in(*row);
+    std::string field;
+    for (int i = 0; i < 17; ++i) std::getline(in, field, ',');
+    return std::stod(field);
+  };
+  const double delta = 5e-6 + 2e-12 * 8192 * 32 * 128;
+  CHECK(seconds("scan,gated_delta_forward,bfloat16,,,,128,1,8192,32,32,128,") == Approx(delta));
+  CHECK(seconds("scan,kda_backward,bfloat16,,,,128,1,8192,32,32,128,") == Approx(3 * delta));
+  CHECK(seconds("scan,mamba2_forward,bfloat16,,,,128,1,256,128,8,64,") == Approx(5e-6 + 2e-12 * 256 * 128 * 64));
+  CHECK(seconds("scan,convolution_forward,bfloat16,,,8192,4,1,256,") == Approx(5e-6 + 2e-12 * 256 * 8192));
+  CHECK(seconds("scan,lightning_forward") == 0);
+  const std::string profile = tests::read_file(folder.file("p.yaml"));
+  INFO(profile);
+  const std::size_t section = profile.find("\nscans:\n  provenance: 'measured here, as Python runs them: convolution,");
+  REQUIRE(section != std::string::npos);
+  CHECK(profile.find("  chunks: {launch: ", section) != std::string::npos);
+  CHECK(profile.find("not measured: 4 scan") != std::string::npos);
+  const Outcome check =
+      tests::orrery({"calibrate", "--check", folder.file("p.yaml"), folder.file("p.csv"), "--json", "-"});
+  REQUIRE(check.status == 0);
+  // A convolution is a launch and bytes, two passes of two rates: within their distance.
+  CHECK(nlohmann::json::parse(check.out).at("kernels").contains("scan gated_delta, backward"));
+  REQUIRE(calibrate(folder, {"--resume"}).status == 0);
+  CHECK(rows_of(folder.file("p.csv")) == rows);
+}
+
+TEST_CASE("without a Python that has PyTorch, scans stay the shipped profile's, and the profile says why") {
+  const Folder folder;
+  const Environment none("ORRERY_PYTHON", "/no/such/python");
+  const Outcome outcome = calibrate(folder);
+  REQUIRE(outcome.status == 0);
+  CHECK(outcome.out.find("not measured: 20 scan: /no/such/python: ") != std::string::npos);
+  const std::string profile = tests::read_file(folder.file("p.yaml"));
+  CHECK(profile.find("/no/such/python") != std::string::npos);
+  CHECK(profile.find("\nscans:") == std::string::npos);
+  // A program that is no Python answers nothing.
+  const Folder other;
+  const Environment silent("ORRERY_PYTHON", "/bin/true");
+  const Outcome mute = calibrate(other);
+  REQUIRE(mute.status == 0);
+  CHECK(mute.out.find("/bin/true ended before its answers") != std::string::npos);
+}
+
 TEST_CASE("the power that a board draws under kernels becomes its profile's, and no factor on clocks beside it") {
   const Folder folder;
   REQUIRE(calibrate(folder).status == 0);

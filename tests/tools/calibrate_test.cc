@@ -97,6 +97,24 @@ TEST_CASE("what calibrate refuses") {
   check_refused(table("device,kernel,m,n,k,us\na100,matmul,1,1,1,5\n"), "case.csv");
 }
 
+TEST_CASE("tables of engines name the columns that no time goes by, and why rows are left out") {
+  const Folder folder;
+  const std::string rows =
+      "model,tp,tokens,activated_experts,us\nQwen3-30B-A3B-Instruct-2507,1,16,32,230\nMixtral-8x7B,1,16,4,230\n";
+  const Outcome told = tests::orrery({"calibrate", "--check", "rtx-pro-6000-96gb", folder.write("e.csv", rows)});
+  REQUIRE(told.status == 0);
+  CHECK(told.out.find("left out: 1 samples of models whose widths are not known") != std::string::npos);
+  CHECK(told.out.find("vllm experts by load") != std::string::npos);
+  const std::string absorbed =
+      "engine,version,op,kernel,dtype,tokens,heads,us\nvllm,1,mla_gen_pre,bmm,bfloat16,4,16,3\n";
+  CHECK(tests::orrery({"calibrate", "--check", "h100-sxm-80gb", folder.write("a.csv", absorbed)})
+            .out.find("columns that no kernel's time goes by here: version") != std::string::npos);
+  check_refused(
+      tests::orrery({"calibrate", "--check", "rtx-pro-6000-96gb",
+                     folder.write("n.csv", "model,tp,tokens,activated_experts,us\nMixtral-8x7B,1,16,4,230\n")}),
+      "1 of models whose widths are not known");
+}
+
 TEST_CASE("what cannot be run here comes from the user's own trace, and what was measured stays") {
   const Folder folder;
   const std::string scenario =
@@ -123,4 +141,35 @@ TEST_CASE("what cannot be run here comes from the user's own trace, and what was
   check_refused(tests::orrery({"calibrate", "--learn", folder.file("t.json"), "--out", folder.file("e.yaml")}),
                 "--scenario");
   check_refused(tests::orrery({"calibrate", "--learn", folder.file("t.json"), "--scenario", scenario}), "--out");
+}
+
+TEST_CASE("scans come from the user's own trace as well, unless they were measured") {
+  const Folder folder;
+  const std::string scenario = folder.write("s.yaml",
+                                            "cluster: {device: b200-sxm-180gb, gpus: 8}\nmodel: nemotron-h-8b\n"
+                                            "parallelism: {tensor: 1, pipeline: 1, data: 8, sharding: optimizer}\n"
+                                            "batch: {global: 8, micro: 1}\nprecision: bf16\nsoftware: nemo-25.09\n");
+  // A B200's chunks reach 0.34 of its bandwidth, and convolutions 0.37.
+  REQUIRE(tests::orrery({"run", scenario, "--trace", folder.file("t.json"), "--set",
+                         "cluster.device.scans.chunks.bandwidth=0.25", "--set",
+                         "cluster.device.scans.convolution.bandwidth=0.5"})
+              .status == 0);
+  const auto learnt = [&](const std::string& device) {
+    const Outcome outcome = tests::orrery({"calibrate", "--learn", folder.file("t.json"), "--scenario", scenario,
+                                           "--set", "cluster.device=" + device, "--out", folder.file("d.yaml")});
+    INFO(outcome.err);
+    REQUIRE(outcome.status == 0);
+    return tests::read_file(folder.file("d.yaml"));
+  };
+  const std::string profile = learnt("b200-sxm-180gb");
+  INFO(profile);
+  const auto number = [&](const std::string& section) {
+    const std::size_t at = profile.find("bandwidth: ", profile.find("  " + section + ":\n", profile.find("\nscans:")));
+    return at == std::string::npos ? 0.0 : std::stod(profile.substr(at + 11));
+  };
+  CHECK(number("chunks") == Approx(0.25).epsilon(0.02));
+  CHECK(number("convolution") == Approx(0.5).epsilon(0.02));
+  const std::string measured =
+      folder.write("device.yaml", "inherits: b200-sxm-180gb\nscans: {provenance: measured here}\n");
+  CHECK(learnt(measured).find("\nscans:") == std::string::npos);
 }

@@ -56,6 +56,11 @@ TEST_CASE("kernels of every library are known by their names") {
       {"void cudnn::bn_fw_tr_1C11_singleread<float, 512, true, 1, 2, 0>", OpClass::norm},
       {"sm80_xmma_fprop_implicit_gemm_indexed_tf32f32_tf32f32_f32_nhwckrsc_nchw", OpClass::convolution},
       {"_permute_kernel", OpClass::experts},
+      {"chunk_gated_delta_rule_fwd_kernel_h_blockdim64", OpClass::scan},
+      {"chunk_bwd_kernel_dqkwg", OpClass::scan},
+      {"_chunk_scan_bwd_dx_kernel", OpClass::scan},
+      {"void causal_conv1d_fwd_kernel<Causal_conv1d_fwd_kernel_traits<128, 4, true, c10::BFloat16>>",
+       OpClass::convolution},
       {"my_own_kernel_of_nobody_knows_what", OpClass::unknown},
   };
   for (const Case& c : cases) {

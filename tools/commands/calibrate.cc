@@ -54,6 +54,7 @@ struct Errors {
   std::map<std::string, std::array<std::vector<double>, 4>> by_kernel;
   std::map<std::string, const SizeClasses*> classes;
   std::map<std::string, std::size_t> left_out;  // samples of what the profile does not hold
+  std::vector<std::string> unread;              // columns that decide nothing here
 
   void add(const std::string& kernel, const SizeClasses& by, double size, sim::Duration predicted, double measured) {
     const double relative = sim::to_seconds(predicted) / measured - 1;
@@ -127,7 +128,15 @@ Errors serving_errors(const std::string& file, const calibration::DeviceProfile&
     errors.add(fmt::format("{} {} {}", name_of(s.engine), family.name, family.variants[s.asked.variant]), kByTime,
                s.seconds * 1e6, sim::seconds(predicted), s.seconds);
   }
-  if (samples.left_out > 0) errors.left_out["kernels or types that have no model"] = samples.left_out;
+  for (const calibration::WholeSample& s : samples.whole) {
+    const std::optional<double> predicted = calibration::seconds_of(s, engines[static_cast<std::size_t>(s.engine)]);
+    if (predicted)
+      errors.add(s.name, kByTime, s.seconds * 1e6, sim::seconds(*predicted), s.seconds);
+    else
+      ++errors.left_out[s.name + ", which the device does not multiply"];
+  }
+  for (const auto& [why, count] : samples.left_out) errors.left_out[why] += count;
+  errors.unread = samples.unread;
   return errors;
 }
 
@@ -182,6 +191,13 @@ Errors errors_of(const calibration::Samples& samples, const calibration::DeviceP
     // Two products of queries x keys x head dimension, half of each masked.
     const double flops = 2 * d(a.batch) * d(a.heads) * d(a.queries) * d(a.keys) * d(a.head_dim);
     errors.add("attention", kByFlops, flops, device.attention(a), sample.seconds);
+  }
+  for (const calibration::ScanSample& sample : samples.scans) {
+    const calibration::Scan& s = sample.shape;
+    const bool convolution = s.kernel == calibration::MixerKernel::convolution;
+    errors.add(fmt::format("scan {}{}", convolution ? name_of(s.kernel) : name_of(s.kind),
+                           s.pass == calibration::ScanPass::backward ? ", backward" : ""),
+               kByTime, sample.seconds * 1e6, device.scan(s), sample.seconds);
   }
   add_experts(samples, device, errors);
   add_served(samples, device, errors);
@@ -244,6 +260,8 @@ void write_errors(std::ostream& out, const Errors& errors) {
   }
   table.write(out);
   for (const auto& [what, count] : errors.left_out) out << fmt::format("left out: {} samples of {}\n", count, what);
+  if (!errors.unread.empty())
+    out << fmt::format("columns that no kernel's time goes by here: {}\n", fmt::join(errors.unread, ", "));
 }
 
 ordered_json errors_json(const CalibrateOptions& options, const std::string& device, const Errors& errors) {
@@ -279,6 +297,13 @@ int check(const CalibrateOptions& options) {
   check_writable(options.json);
   const Errors errors = checked(options.check, options.samples);
   const std::string name = document_of("devices", options.check).at("name").text();
+  if (errors.by_kernel.empty() && !errors.left_out.empty()) {
+    std::string why;
+    for (const auto& [what, count] : errors.left_out)
+      why += fmt::format("{}{} of {}", why.empty() ? "" : ", ", count, what);
+    throw sim::UserError(
+        fmt::format("{}: holds no sample that the profile has a kernel for: {}", options.samples, why));
+  }
   if (errors.by_kernel.empty()) {
     throw sim::UserError(fmt::format(
         "{}: holds no sample that a profile can be checked on, expected a table of gemm (dtype,m,n,k,ms), attention "

@@ -23,7 +23,7 @@ namespace {
 bool was_measured(const sim::Settings& device, const std::string& key) {
   const std::string first = key.substr(0, key.find('.'));
   const bool attention = key == "sustained.attention" || first == "attention_kernels";
-  const std::string section = first == "streaming" ? "streaming" : attention ? "attention" : "gemm.bf16";
+  const std::string section = first == "streaming" || first == "scans" ? first : attention ? "attention" : "gemm.bf16";
   const sim::Settings* provenance = device.find_path(section + ".provenance");
   return provenance != nullptr && provenance->text().starts_with("measured here");
 }

@@ -22,6 +22,7 @@
 #include "calibration/measure/gpu_module.h"
 #include "calibration/measure/journal.h"
 #include "calibration/measure/measurement_plan.h"
+#include "calibration/measure/scan_cases.h"
 #include "scenarios/load.h"
 #include "scenarios/scenario.h"
 #include "sim/error.h"
@@ -227,7 +228,8 @@ struct Tally {
     std::size_t measured = 0;
     std::map<std::string, std::size_t> problems;  // by reason
   };
-  std::map<calibration::CaseClass, OfClass> classes;
+  std::map<std::string, OfClass> classes;
+  std::string libraries;                       // that Python found
   std::map<std::string, std::size_t> limited;  // by what held the clock back
   std::size_t left = 0;                        // for which the time did not last
   bool lost = false, interrupted = false;
@@ -237,7 +239,7 @@ struct Tally {
     std::vector<std::string> lines;
     for (const auto& [kind, of] : classes) {
       for (const auto& [reason, count] : of.problems)
-        lines.push_back(fmt::format("not measured: {} {}: {}", count, name_of(kind), reason));
+        lines.push_back(fmt::format("not measured: {} {}: {}", count, kind, reason));
     }
     return lines;
   }
@@ -264,7 +266,7 @@ Tally measure_all(GpuModule& module, const std::vector<PlannedCase>& plan, calib
   Tally tally;
   PlanProgress progress(plan);
   for (const PlannedCase& p : plan) {
-    Tally::OfClass& of = tally.classes[p.what.kind];
+    Tally::OfClass& of = tally.classes[std::string(name_of(p.what.kind))];
     if (journal.has(p.what)) {
       ++of.measured;
       progress.skipped(p);
@@ -296,6 +298,31 @@ Tally measure_all(GpuModule& module, const std::vector<PlannedCase>& plan, calib
     progress.ended(p);
   }
   return tally;
+}
+
+/// Scans, as Python runs them, in what is left of the time.
+void measure_scans(const MeasureOptions& options, calibration::Journal& journal, Tally& tally, double spent) {
+  constexpr double kQuickSeconds = 90, kSeconds = 420;
+  Tally::OfClass& of = tally.classes["scan"];
+  std::vector<calibration::ScanCase> cases;
+  for (const calibration::ScanCase& one : calibration::scan_cases(options.quick)) {
+    if (journal.has(calibration::key_of(one)))
+      ++of.measured;
+    else
+      cases.push_back(one);
+  }
+  double budget = options.quick ? kQuickSeconds : kSeconds;
+  if (options.minutes > 0) budget = std::clamp(60 * options.minutes - spent, 0.0, budget);
+  const InterruptGuard guard;
+  const calibration::ScanRun run = calibration::run_scans(
+      options.device, cases, budget, [&](const calibration::ScanCase& what, const calibration::ScanTime& time) {
+        journal.append(calibration::row_of(what, time));
+        ++of.measured;
+        return !InterruptGuard::interrupted();
+      });
+  for (const auto& [reason, count] : run.problems) of.problems[reason] += count;
+  tally.libraries = run.libraries;
+  tally.interrupted = tally.interrupted || InterruptGuard::interrupted();
 }
 
 std::string today() {
@@ -363,9 +390,10 @@ void write_tally(std::ostream& out, const Tally& tally) {
   for (const auto& [kind, of] : tally.classes) {
     std::size_t problems = 0;
     for (const auto& [reason, count] : of.problems) problems += count;
-    table.add_row({std::string(name_of(kind)), fmt::format("{}", of.measured), fmt::format("{}", problems)});
+    table.add_row({kind, fmt::format("{}", of.measured), fmt::format("{}", problems)});
   }
   table.write(out);
+  if (!tally.libraries.empty()) out << wrapped("Python found: " + tally.libraries, "  ", "    ");
   for (const std::string& line : tally.problems()) out << wrapped(line, "  ", "    ");
   for (const auto& [what, count] : tally.limited)
     out << fmt::format("  below the highest clock: {} cases, limited by {}\n", count, what);
@@ -421,7 +449,11 @@ int measure_device(const MeasureOptions& options) {
   calibration::Journal journal(samples, identity_of(facts), notes_of(facts), options.resume);
   describe_device(facts, options.device);
   const std::vector<PlannedCase> plan = calibration::measurement_plan(facts, shipped_models(), options.quick);
-  const Tally tally = measure_all(*module, plan, journal, options.minutes);
+  const auto begin = std::chrono::steady_clock::now();
+  Tally tally = measure_all(*module, plan, journal, options.minutes);
+  if (!tally.lost && !tally.interrupted)
+    measure_scans(options, journal, tally,
+                  std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
   write_tally(std::cout, tally);
   const std::string kept = fmt::format("{} measurements are kept in {}, --resume continues", journal.rows(), samples);
   if (tally.lost)

@@ -1,5 +1,7 @@
 // orrery_fit PROFILE.yaml --source TEXT [--gemm F.csv]... [--rows-of N] [--experts F.csv] [--attention F.csv]
 //           [--nccl F.csv] [--in-switch-from N] [--also OTHER.yaml]...
+// orrery_fit PROFILE.yaml --source TEXT --ragged F.csv
+// Adds to the products that the profile holds what rows that fill no tiles take, and leaves all else of them.
 // --rows-of leaves out products whose m is no multiple of N; of a table of several devices only the profile's rows
 // count. Fits the kernel-time model of a device to tables of measurements and rewrites the fitted part of its profile,
 // below the marker line, section by section: those without a table stay, and everything above is hand-written and
@@ -12,7 +14,9 @@
 // Fits the kernels of a dispatcher, one for each device, pass and reach of the table, at the line rates that the
 // devices' profiles state and NICs of 400 Gb/s.
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <iostream>
 #include <map>
@@ -38,7 +42,7 @@ using orrery::sim::UserError;
 constexpr const char* kMarker = "# ---- written by orrery_fit from here on: edit above, or fit again ----";
 
 struct Options {
-  std::string profile, source, experts, exchanges, attention, nccl;
+  std::string profile, source, ragged, experts, exchanges, attention, nccl;
   std::vector<std::string> gemm, serving;
   std::int64_t rows_of = 1;
   double in_switch_from = 0;
@@ -61,6 +65,8 @@ Options parse(int argc, char** argv) {
       o.serving.push_back(next());
     else if (word == "--rows-of")
       o.rows_of = std::max(1, std::atoi(next().c_str()));
+    else if (word == "--ragged")
+      o.ragged = next();
     else if (word == "--experts")
       o.experts = next();
     else if (word == "--exchanges")
@@ -206,7 +212,8 @@ int run_serving(const Options& o) {
   std::vector<ServingSample> samples;
   for (const std::string& file : o.serving) {
     const ServingSamples read = read_serving_samples(file);
-    if (read.left_out > 0) std::cerr << file << ": " << read.left_out << " rows left out\n";
+    for (const auto& [why, count] : read.left_out)
+      std::cerr << file << ": " << count << " rows left out: " << why << "\n";
     samples.insert(samples.end(), read.rows.begin(), read.rows.end());
   }
   const FittedServing fitted = fit_serving(facts_of(DeviceProfile::load(device)), samples);
@@ -215,7 +222,65 @@ int run_serving(const Options& o) {
   return 0;
 }
 
+/// The block of a type in a section's text: from its key to the next of the same indent.
+std::pair<std::size_t, std::size_t> block_of(const std::string& section, std::string_view type) {
+  const std::string key = "\n  " + std::string(type) + ":";
+  const std::size_t begin = section.find(key);
+  if (begin == std::string::npos) throw UserError("gemm: has no " + std::string(type));
+  std::size_t end = begin + 1;
+  do end = section.find("\n  ", end + 1);
+  while (end != std::string::npos && section[end + 3] == ' ');
+  return {begin + 1, end == std::string::npos ? section.size() : end + 1};
+}
+
+/// Without what an earlier run added.
+std::string without_ragged(const std::string& block) {
+  std::istringstream lines(block);
+  std::string out, line;
+  bool skips = false;
+  while (std::getline(lines, line)) {
+    const bool key = line.starts_with("    ") && line.size() > 4 && line[4] != ' ';
+    if (key) skips = line.starts_with("    row_step:") || line.starts_with("    ragged:");
+    if (!skips) out += line + "\n";
+  }
+  return out;
+}
+
+int run_ragged(const Options& o) {
+  Written text = written(o.profile);
+  const Settings name = orrery::scenarios::parse_yaml(text.head, o.profile).at("name");
+  const Settings document = orrery::scenarios::resolve(orrery::scenarios::shelf_of("devices"), name).document;
+  const DeviceProfile device = DeviceProfile::load(document);
+  const std::vector<GemmSample> all = read_samples(o.ragged).gemm;
+  std::string& section = text.sections["gemm"];
+  for (std::size_t t = 0; t < kDataTypes; ++t) {
+    const auto type = static_cast<DataType>(t);
+    std::vector<GemmSample> samples;
+    for (const GemmSample& s : all)
+      if (s.shape.dtype == type) samples.push_back(s);
+    if (samples.empty()) continue;
+    GemmModel whole = device.model().gemm[t];
+    whole.row_step = 1;
+    whole.ragged = {};
+    const GemmModel model = fit_ragged(whole, samples);
+    if (model.ragged.value.empty()) continue;
+    const FitError error = judge_ragged(whole, samples, kFolds).held_out;
+    std::cerr << name_of(type) << ": " << error.samples << " samples, cross-validated " << error.median_ape << " / "
+              << error.p90_ape << " %, steps of " << model.row_step << " rows\n";
+    const auto [begin, end] = block_of(section, name_of(type));
+    std::string added = ragged_yaml(model, 4);
+    char judged[96];
+    std::snprintf(judged, sizeof judged, "ragged:  # %zu samples, cross-validated %.2f / %.2f %%; ", error.samples,
+                  error.median_ape, error.p90_ape);
+    added.replace(added.find("ragged:  # "), std::strlen("ragged:  # "), judged);
+    section.replace(begin, end - begin, without_ragged(section.substr(begin, end - begin)) + added);
+  }
+  write(o.profile, text, "");
+  return 0;
+}
+
 int run(const Options& o) {
+  if (!o.ragged.empty()) return run_ragged(o);
   if (!o.serving.empty()) return run_serving(o);
   if (!o.exchanges.empty()) return run_exchanges(o);
   const Written text = written(o.profile);

@@ -51,6 +51,22 @@ constexpr Row kCollectives[] = {
 };
 
 constexpr Row kKernels[] = {
+    // Mixers with a state: mamba_ssm (ssd_combined.py), flash-linear-attention (fla/ops), causal-conv1d.
+    {"causal_conv1d", OpClass::convolution},
+    {"_chunk_scan_", OpClass::scan},
+    {"_chunk_state_", OpClass::scan},
+    {"_state_passing_", OpClass::scan},
+    {"_chunk_cumsum_", OpClass::scan},
+    {"chunk_local_cumsum", OpClass::scan},
+    {"chunk_gated_delta_rule", OpClass::scan},
+    {"chunk_kda", OpClass::scan},
+    {"chunk_scaled_dot_kkt", OpClass::scan},
+    {"chunk_fwd_kernel", OpClass::scan},
+    {"chunk_bwd_kernel", OpClass::scan},
+    {"recompute_w_u", OpClass::scan},
+    {"prepare_wy_repr", OpClass::scan},
+    {"solve_tril", OpClass::scan},
+    {"merge_16x16_to", OpClass::scan},
     // Fused by a compiler: what they do stands behind the mark.
     {"triton_tem_", OpClass::matmul},
     {"triton_mm", OpClass::matmul},
@@ -411,7 +427,8 @@ std::string_view name_of(OpClass what) {
                                                                    "reduce-scatter",  "all-to-all",
                                                                    "send/receive",    "broadcast",
                                                                    "collectives",     "memcpy",
-                                                                   "memset",          "unknown"};
+                                                                   "memset",          "scans",
+                                                                   "unknown"};
   return kNames[static_cast<std::size_t>(what)];
 }
 
@@ -431,6 +448,8 @@ OpClass class_of_operation(std::string_view operation) {
 }
 
 OpClass class_of_own_kernel(std::string_view name, std::string_view kind) {
+  if (name.ends_with("scan") || name.ends_with("scan backward")) return OpClass::scan;
+  if (name.find("convolution") != std::string_view::npos) return OpClass::convolution;
   if (kind == "matmul") return OpClass::matmul;
   if (kind == "attention") return OpClass::attention;
   return first_of(kOwn, lowered(name));

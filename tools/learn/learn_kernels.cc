@@ -59,6 +59,8 @@ const std::vector<Row>& rows() {
        Phase::backward,
        {kShare + "gelu_backward", kShare + "accumulate"}},
       {"optimizer", OpClass::optimizer, Phase::optimizer, {kShare + "optimizer"}},
+      {"scans", OpClass::scan, {}, {"scans.chunks.bandwidth", "scans.chunks.rate"}},
+      {"short convolutions", OpClass::convolution, {}, {"scans.convolution.bandwidth"}},
   };
   return kRows;
 }
@@ -218,6 +220,11 @@ std::string device_text(const std::vector<LearntKernels>& kernels, const Setting
     if (at != blocks.end()) kernels_of += fmt::format("  {}:\n    {}\n{}", kind, provenance, at->second);
   }
   if (!kernels_of.empty()) out += "attention_kernels:\n" + kernels_of;
+  std::string scans;
+  for (const char* kind : {"convolution", "chunks"})
+    if (const auto at = blocks.find(std::string("scans.") + kind); at != blocks.end())
+      scans += fmt::format("  {}:\n{}", kind, at->second);
+  if (!scans.empty()) out += fmt::format("scans:\n  {}\n{}", provenance, scans);
   return out;
 }
 

@@ -77,9 +77,10 @@ enum class OpClass : std::uint8_t {
   collective,
   memcpy,
   memset,
+  scan,
   unknown
 };
-inline constexpr std::size_t kOpClasses = 24;
+inline constexpr std::size_t kOpClasses = 25;
 
 /// One piece of work on a device.
 struct DeviceEvent {

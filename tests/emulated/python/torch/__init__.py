@@ -1,0 +1,98 @@
+"""As much of PyTorch as calibrate's helper for scans asks for: tensors are sizes, kernels move a clock.
+
+A forward pass takes 5 us and 2 ps for each element of its first argument, a backward pass three times as long."""
+import math
+
+__version__ = "9.9"
+bfloat16, float32 = "bfloat16", "float32"
+LAUNCH, ELEMENT = 5e-3, 2e-9  # milliseconds
+
+
+class Tensor:
+    def __init__(self, *sizes):
+        self.sizes, self.took = sizes, 0.0
+
+    def numel(self):
+        return math.prod(self.sizes)
+
+    def transpose(self, first, second):
+        sizes = list(self.sizes)
+        sizes[first], sizes[second] = sizes[second], sizes[first]
+        return Tensor(*sizes)
+
+    def requires_grad_(self):
+        return self
+
+    def __neg__(self):
+        return self
+
+    def __rmul__(self, factor):
+        return self
+
+    sigmoid = detach = requires_grad_
+
+
+def randn(*sizes, device, dtype):
+    if device != "cuda":
+        raise RuntimeError("tensors belong on the GPU")
+    return Tensor(*sizes)
+
+
+rand = randn
+
+
+def randn_like(other):
+    return Tensor(*other.sizes)
+
+
+class no_grad:
+    def __enter__(self):
+        pass
+
+    def __exit__(self, *unused):
+        pass
+
+
+def run(first):
+    """What every kernel of the other packages is."""
+    out = Tensor(*first.sizes)
+    out.took = LAUNCH + ELEMENT * first.numel()
+    cuda.clock += out.took
+    return out
+
+
+class cuda:
+    clock = 0.0
+
+    class Event:
+        def __init__(self, enable_timing):
+            self.at = None
+
+        def record(self):
+            self.at = cuda.clock
+
+        def elapsed_time(self, end):
+            return end.at - self.at
+
+    @staticmethod
+    def set_device(number):
+        if number > 1:
+            raise RuntimeError("invalid device ordinal")
+
+    @staticmethod
+    def _sleep(cycles):
+        cuda.clock += cycles * 1e-6
+
+    @staticmethod
+    def synchronize():
+        pass
+
+    empty_cache = synchronize
+
+
+class autograd:
+    @staticmethod
+    def grad(out, inputs, gradient, retain_graph, allow_unused):
+        assert gradient.sizes == out.sizes and retain_graph
+        cuda.clock += 3 * out.took
+        return inputs
