@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 
 #include "scenarios/schema.h"
 
@@ -105,6 +106,38 @@ std::vector<std::string> names_begun(const std::string& word, const std::vector<
   return begun;
 }
 
+/// Letters and digits alone: Llama-3.1-8B and llama3.1-8b are one name, rtx4090 begins rtx-4090-24gb.
+std::string plain(const std::string& word) {
+  std::string kept;
+  std::copy_if(word.begin(), word.end(), std::back_inserter(kept),
+               [](unsigned char c) { return std::isalnum(c) != 0; });
+  return kept;
+}
+
+/// Names of which the first parts between hyphens are `word` but for punctuation; or, behind parts that a publisher
+/// adds (-Instruct, -hf, -v0.1), the whole of one.
+std::vector<std::string> names_alike(const std::string& word, const std::vector<std::string>& names) {
+  constexpr std::size_t kShortest = 4;
+  if (plain(word).size() < kShortest) return {};
+  const auto begins = [](const std::string& name, const std::string& bare) {
+    for (std::size_t end = name.find('-'); end != std::string::npos; end = name.find('-', end + 1)) {
+      if (plain(name.substr(0, end)) == bare) return true;
+    }
+    return false;
+  };
+  std::vector<std::string> alike;
+  for (std::string rest = word; alike.empty() && plain(rest).size() >= kShortest;) {
+    std::copy_if(names.begin(), names.end(), std::back_inserter(alike),
+                 [&](const std::string& name) { return plain(name) == plain(rest); });
+    const std::size_t cut = rest.rfind('-');
+    rest = cut == std::string::npos ? "" : rest.substr(0, cut);
+  }
+  if (alike.empty())
+    std::copy_if(names.begin(), names.end(), std::back_inserter(alike),
+                 [&](const std::string& name) { return begins(name, plain(word)); });
+  return alike;
+}
+
 /// Whether `word` is a run of the parts of `name` between hyphens.
 bool is_part(const std::string& name, const std::string& word) {
   return ("-" + name + "-").find("-" + word + "-") != std::string::npos;
@@ -154,6 +187,7 @@ std::string name_meant(std::string_view kind, const std::string& typed, const st
   std::vector<std::string> parts;
   std::copy_if(names.begin(), names.end(), std::back_inserter(parts),
                [&](const std::string& name) { return !word.empty() && is_part(name, word); });
+  if (parts.empty()) parts = names_alike(word, names);
   if (parts.size() == 1) return parts.front();
   if (several != nullptr) *several = parts;
   return {};

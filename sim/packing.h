@@ -60,7 +60,7 @@ class Unpacked {
     const std::uint64_t size = number();
     const char* begin = at_;
     skip(size);
-    return {begin, size};
+    return {begin, static_cast<std::size_t>(size)};
   }
 
  private:

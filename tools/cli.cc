@@ -4,12 +4,15 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <iostream>
 #include <new>
 #include <regex>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include "scenarios/synonyms.h"
 #include "sim/error.h"
@@ -73,6 +76,45 @@ std::string one_line(std::string text) {
   return text;
 }
 
+/// `near`, unless neither its first letters nor its last are those of the word: then another thing was meant.
+std::string mistyped_for(std::string_view word, const std::string& near) {
+  if (near.empty()) return near;
+  const auto letters = [](std::string_view text) {
+    return text.substr(std::min(text.find_first_not_of('-'), text.size()));
+  };
+  const std::string_view a = letters(word), b = letters(near);
+  constexpr std::size_t kEnd = 3;
+  const bool begins = !a.empty() && !b.empty() && a.front() == b.front();
+  const bool ends = a.size() + 1 >= b.size() && b.size() + 1 >= a.size() && b.size() >= kEnd &&
+                    a.ends_with(b.substr(b.size() - std::min(kEnd, b.size() - 1)));
+  return begins || ends ? near : std::string();
+}
+
+/// What answers a question that is called otherwise elsewhere.
+std::string_view command_for(std::string_view word) {
+  constexpr std::array kInstead{
+      std::pair("cost", "`orrery search ... --tokens 2e12 --price 2.5` says days and dollars"),
+      std::pair("price", "`orrery search ... --tokens 2e12 --price 2.5` says days and dollars"),
+      std::pair("memory", "`orrery run SCENARIO` says the memory of every stage"),
+      std::pair("estimate", "`orrery run --model llama3.1-70b --device h100 --gpus 64` is one"),
+      std::pair("predict", "`orrery run --model llama3.1-70b --device h100 --gpus 64` does"),
+      std::pair("train", "`orrery run --model llama3.1-70b --device h100 --gpus 64` simulates a step of training"),
+      std::pair("mfu", "`orrery run SCENARIO` says it, `orrery help mfu` what it is"),
+      std::pair("explain", "`orrery run SCENARIO --explain` says on what a prediction rests"),
+      std::pair("optimize", "`orrery search` finds the best layouts, `orrery advise SCENARIO` what to change"),
+      std::pair("tune", "`orrery search` finds the best layouts, `orrery advise SCENARIO` what to change"),
+      std::pair("finetune", "`orrery run SCENARIO --set finetune=lora` trains adapters"),
+      std::pair("lora", "`orrery run SCENARIO --set finetune=lora` trains adapters"),
+      std::pair("inference", "`orrery serving SCENARIO` does, `orrery list served` names some"),
+      std::pair("infer", "`orrery serving SCENARIO` does, `orrery list served` names some"),
+      std::pair("network", "`orrery topology FABRIC` says its counts, `orrery list fabrics` names some"),
+      std::pair("version", "`orrery --version` says it")};
+  for (const auto& [typed, instead] : kInstead) {
+    if (word == typed) return instead;
+  }
+  return {};
+}
+
 /// A mistyped command deserves the nearest one; CLI11 alone would call it an unexpected argument.
 void refuse_unknown_command(int argc, const char* const* argv) {
   if (argc < 2 || argv[1][0] == '-') return;
@@ -83,7 +125,9 @@ void refuse_unknown_command(int argc, const char* const* argv) {
     if (command.earlier_name == word) return;
   }
   if (std::find(names.begin(), names.end(), word) != names.end()) return;
-  const std::string near = sim::nearest_word(word, names);
+  if (const std::string_view instead = command_for(word); !instead.empty())
+    throw sim::UserError(fmt::format("orrery: '{}' is not a command: {}", word, instead));
+  const std::string near = mistyped_for(word, sim::nearest_word(word, names));
   throw sim::UserError(fmt::format("orrery: '{}' is not a command{}; the commands are {}", word,
                                    near.empty() ? "" : fmt::format(", did you mean '{}'?", near),
                                    fmt::join(names, ", ")));
@@ -154,7 +198,7 @@ std::string mistake_text(const CLI::App& app, const CLI::ParseError& error) {
     return fmt::format("{}: got '{}', expected nothing more; {} says what it takes", where, word, help);
   const std::string name = word.substr(0, word.find('='));
   const std::vector<std::string> options = options_of(command);
-  const std::string near = sim::nearest_word(name, options);
+  const std::string near = mistyped_for(name, sim::nearest_word(name, options));
   const bool mistyped = !near.empty() && (near.starts_with(name) || name.starts_with(near));
   const std::string key = scenarios::key_meant(name.substr(2));
   const bool sets = std::find(options.begin(), options.end(), "--set") != options.end();
@@ -164,6 +208,12 @@ std::string mistake_text(const CLI::App& app, const CLI::ParseError& error) {
     return fmt::format("{}: got {}, which is no option; a key of the scenario is set by --set {}={}", where, name, key,
                        value);
   }
+  const bool asks = name == "--model" || name == "--device" || name == "--gpus";
+  if (asks && near.empty())
+    return fmt::format(
+        "{}: got {}, which is no option, expected a scenario: orrery run --model NAME --device NAME "
+        "--gpus N --out FILE writes one",
+        where, name);
   return fmt::format("{}: got {}, which is no option{}; {} lists them", where, name,
                      near.empty() ? "" : fmt::format(", did you mean {}?", near), help);
 }

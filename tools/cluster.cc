@@ -31,6 +31,10 @@ bool is_scenario(const std::string& text) {
   if (!scenarios::name_meant("scenarios", text, names).empty()) return true;
   std::vector<std::string> both = fabrics;
   both.insert(both.end(), names.begin(), names.end());
+  if (const std::string device = scenarios::name_meant("devices", text, scenarios::shipped("devices")); !device.empty())
+    throw sim::UserError(
+        {text, 0, 0}, "",
+        fmt::format("got a device ({}), expected a fabric or a scenario, as in ndr-rail --device {}", device, text));
   const scenarios::Shelf* other = scenarios::shelf_with(text);
   const std::vector<std::string> near =
       other != nullptr ? std::vector<std::string>{} : scenarios::names_near(text, both);

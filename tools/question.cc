@@ -83,6 +83,28 @@ void say_open(const sim::Settings& document, const FirstQuestion& question, cons
   if (!is_set(sets, "precision.matmul")) assumed.emplace_back("bf16 (--set precision=fp8)");
 }
 
+/// A question that lacks a flag: with that flag, as it may be typed.
+void refuse_open(const FirstQuestion& question) {
+  for (const auto& [flag, given, example, kind] :
+       {std::tuple("--model", !question.model.empty(), "llama3.1-70b", "; orrery list models"),
+        {"--device", !question.device.empty(), "h100", "; orrery list devices"},
+        {"--gpus", question.gpus > 0, "64", ""}}) {
+    if (!given)
+      throw sim::UserError(
+          fmt::format("orrery: got a question without {0}, expected --model, --device and --gpus, as in {0} {1}{2}",
+                      flag, example, kind));
+  }
+}
+
+/// A model as Hugging Face calls it, meta-llama/Llama-3.1-8B, without its publisher, unless a file is called so.
+std::string model_word(const std::string& typed) {
+  const std::size_t slash = typed.find('/');
+  const bool hub = slash != std::string::npos && slash > 0 && slash == typed.rfind('/') && typed[0] != '.' &&
+                   typed[0] != '~' && !typed.ends_with(".yaml") && !typed.ends_with(".yml");
+  std::error_code unreadable;
+  return hub && !std::filesystem::exists(typed, unreadable) ? typed.substr(slash + 1) : typed;
+}
+
 /// A scenario of its own, with what the flags say of it laid over, then `sets`.
 sim::Settings changed_by(const FirstQuestion& question, const std::string& file, const std::vector<std::string>& sets) {
   if (!question.batch_tokens.empty())
@@ -161,14 +183,9 @@ sim::Settings asked_scenario(const std::string& file, const FirstQuestion& quest
     throw sim::UserError(
         "orrery: got no scenario, expected one, as in eos-gpt3-175b, or a question, as in --model "
         "llama3.1-70b --device h100 --gpus 512");
-  for (const auto& [flag, given] :
-       {std::pair("--model", !question.model.empty()), std::pair("--device", !question.device.empty()),
-        std::pair("--gpus", question.gpus > 0)}) {
-    if (!given)
-      throw sim::UserError(
-          fmt::format("orrery: got a question without {}, expected --model, --device and --gpus", flag));
-  }
-  const scenarios::Resolved model = named_by_flag("models", "--model", question.model);
+  refuse_open(question);
+  const std::string wanted_model = model_word(question.model);
+  const scenarios::Resolved model = named_by_flag("models", "--model", wanted_model);
   const scenarios::Resolved device = named_by_flag("devices", "--device", question.device);
   std::string fabric = question.fabric, software = question.software;
   const auto open = [&](const char* key, const std::string& flag) { return flag.empty() && !is_set(sets, key); };
@@ -196,7 +213,7 @@ sim::Settings asked_scenario(const std::string& file, const FirstQuestion& quest
   scenarios::apply(document, {"name", name("--model", name_of(file, question))});
   scenarios::apply(document, {"cluster.device", reference_by_flag("--device", question.device, device.name)});
   scenarios::apply(document, {"cluster.fabric", reference_by_flag("--fabric", fabric, fabric)});
-  scenarios::apply(document, {"model.inherits", reference_by_flag("--model", question.model, model.name)});
+  scenarios::apply(document, {"model.inherits", reference_by_flag("--model", wanted_model, model.name)});
   scenarios::apply(document, {"software", reference_by_flag("--software", software, software)});
   for (const std::string& set : sets) scenarios::apply_set(document, set);
   say_open(document, question, sets, assumed);
@@ -253,6 +270,30 @@ void lay_out(sim::Settings& document, const std::vector<std::string>& sets, unsi
       fmt::format("orrery: none of {} layouts fits the memory, expected more GPUs, a smaller model or "
                   "software that shards more",
                   layouts));
+}
+
+std::vector<std::array<std::string, 3>> answer_cards(const sim::Settings& document) {
+  const scenarios::Scenario scenario = scenarios::load_scenario(document);
+  const workloads::StepReport report = workloads::simulate_step(scenario.job, {});
+  const double step_s = sim::to_seconds(report.iteration);
+  const auto interval = interval_of_run(scenario, report);
+  const LikeRows like = interval ? interval->like : LikeRows{};
+  std::vector<std::array<std::string, 3>> cards{
+      {"the first", time_text(step_s) + " a step",
+       fmt::format("{}, two in three; {}, MFU {:.1f} %, {} a GPU", range_text(step_s, like.low68, like.high68),
+                   si_text(report.rates.tokens_per_s, "tokens/s"), report.rates.mfu_pct,
+                   bytes_text(report.memory.peak_bytes))}};
+  const workloads::TrainingCost cost =
+      workloads::training_cost(scenario.job.training, scenario.job.machine.gpus, report.rates.tokens_per_s);
+  const double days = cost.time_s / 86'400;
+  if (cost.time_s > 0)
+    cards.push_back({"its training", fmt::format("{:.1f} days", days),
+                     fmt::format("{:.1f} to {:.1f}, without failures; {} tokens", days * like.low68, days * like.high68,
+                                 si_text(scenario.job.training.tokens, ""))});
+  if (cost.time_s > 0 && cost.usd > 0)
+    cards.push_back({"its cost", count_text(cost.usd) + " USD",
+                     fmt::format("{} to {}", count_text(cost.usd * like.low68), count_text(cost.usd * like.high68))});
+  return cards;
 }
 
 void write_answer(std::ostream& out, const sim::Settings& document, const FirstQuestion& question,

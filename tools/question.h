@@ -3,6 +3,7 @@
 // what is not a first question, which is a scenario's to say.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <iosfwd>
 #include <string>
@@ -56,6 +57,10 @@ Reach reach_of(const workloads::Machine& machine);
 std::string reach_text(const Reach& reach);
 /// The question as it is typed.
 std::string flags_of(const FirstQuestion& question);
+
+/// What a scenario's step comes to, as cards of a report: a name, a value and a note each; the step with its interval,
+/// and days and dollars where the tokens and the price are known.
+std::vector<std::array<std::string, 3>> answer_cards(const sim::Settings& document);
 
 /// What a run by flags answers, in lines: layout, step, days and dollars, each with its interval, and the launch line;
 /// writes the scenario where --out says.

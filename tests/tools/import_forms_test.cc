@@ -30,7 +30,7 @@ constexpr const char* kNanotron = R"(model:
     num_hidden_layers: 32
     num_key_value_heads: 8
     tie_word_embeddings: false
-    vocab_size: 128256
+    vocab_size: 128_256
 optimizer:
   accumulate_grad_in_fp32: true
   zero_stage: 1
@@ -331,6 +331,13 @@ TEST_CASE("a configuration of nanotron, and a flag of a launch that nobody knows
   CHECK(workloads::parameter_count(nanotron.job.model) == Approx(8.03e9).epsilon(0.005));
 }
 
+namespace {
+std::string text_at(const tools::Draft& draft, const char* key) {
+  const sim::Settings* found = draft.document().find_path(key);
+  return found == nullptr ? "none" : found->text();
+}
+}  // namespace
+
 TEST_CASE("an experiment of Primus: a model that ships, Megatron's arguments, defaults of the environment") {
   const Folder folder;
   const tools::Draft draft = tools::import_primus(folder.write("p.yaml", kPrimus), 8, {});
@@ -339,6 +346,17 @@ TEST_CASE("an experiment of Primus: a model that ships, Megatron's arguments, de
   CHECK(job.batch.micro == 3);
   CHECK(job.parallelism.sharding == workloads::Sharding::parameters);
   CHECK(remarks_of(draft).find("${PRIMUS_TP:1}") != std::string::npos);
+  // All of Primus's trainers train in bf16; what else they have by default stands in a file of its tree.
+  CHECK(text_at(draft, "precision.matmul") == "bf16");
+  CHECK(text_at(draft, "overlap.gradients") == "false");
+  std::filesystem::create_directories(folder.path() / "primus/configs/modules/megatron");
+  folder.write("primus/configs/modules/megatron/pre_trainer.yaml",
+               "bf16: true\nglobal_batch_size: 48\noverlap_grad_reduce: true\nencoder_seq_length: null\n");
+  std::string named = kPrimus;
+  named.insert(named.find("    framework"), "    config: pre_trainer.yaml\n");
+  const tools::Draft based = tools::import_primus(folder.write("based.yaml", named), 8, {});
+  CHECK(text_at(based, "overlap.gradients") == "true");
+  CHECK(text_at(based, "batch.global") == "24");  // the experiment's
   CHECK(remarks_of(draft).find("--lr") != std::string::npos);
 }
 
@@ -372,6 +390,11 @@ TEST_CASE("what is tuned, a date and the type of weights in a name change no siz
   CHECK(ships("google/gemma-3-12b-it") == "gemma3-12b");
   CHECK(ships("TinyLlama/TinyLlama-1.1B-Chat-v1.0") == "tinyllama-1.1b");
   CHECK(remarks_of(named("Qwen/Qwen3-VL-4B-Instruct")).find("vision encoder: left out") != std::string::npos);
+  // Adapters beside weights that are quantised already, and modules that nobody names, are said.
+  const std::string narrow = remarks_of(named("Qwen/Qwen3-4B-AWQ", "adapter: lora\n"));
+  CHECK(narrow.find("Qwen/Qwen3-4B-AWQ: weights in awq by its name") != std::string::npos);
+  CHECK(narrow.find("finetune.modules: all products of attention and the MLP: no module is named") !=
+        std::string::npos);
   CHECK_THROWS_WITH(ships("Qwen/Qwen3-5B"), ContainsSubstring("got Qwen/Qwen3-5B, which does not ship"));
   // Adapters stand beside a mixture's products; transformers has none of its further predictions. Windows of 4096 keys
   // reach no further than 2048 tokens, which YAML 1.1 may write as 2_048.

@@ -293,7 +293,7 @@ TEST_CASE("what a script leaves to be filled in takes no flag that follows it wi
   CHECK(value(draft_of(nested), "recompute") == "full");
 }
 
-TEST_CASE("older names of recomputation, no precision at all, encoders: what Megatron-LM does is taken or said") {
+TEST_CASE("older names of recomputation, no precision at all: what Megatron-LM does is taken or said") {
   const std::string plain = std::string(kTraining).replace(kTraining.find("--bf16"), 6, "");
   const tools::Draft wide =
       draft_of(plain + "--activations-checkpoint-method block --activations-checkpoint-num-layers 3\n");
@@ -302,9 +302,6 @@ TEST_CASE("older names of recomputation, no precision at all, encoders: what Meg
   CHECK(value(wide, "recompute.kind") == "full");
   CHECK(value(wide, "recompute.layers") == "3");
   CHECK(value(draft_of(plain + "--fp8-format hybrid\n"), "precision.activations") == "bf16");
-  const tools::Draft encoder =
-      draft_of(std::string(kTraining).replace(kTraining.find("pretrain_gpt"), 12, "pretrain_bert") + "\n");
-  CHECK(encoder.ignored().front().find("pretrain_bert.py: BERT's attention sees the whole sequence") == 0);
   CHECK(value(draft_of(kTraining + "--pad-vocab-size-to 250880\n"), "model.vocab") == "250880");
 }
 

@@ -187,3 +187,62 @@ TEST_CASE("encoders, decoders and layers' inputs that contradict themselves are 
   refused(gemma3n(2048, 8192, 30, 10), "\"intermediate_size\": 8192", "\"intermediate_size\": [8192, 4096]",
           "expected one width");
 }
+
+namespace {
+tools::Draft launched(const std::string& line) {
+  return tools::import_megatron(tools::read_launch_line(line, "train.sh"));
+}
+workloads::Job job_of_launch(const std::string& line) {
+  return scenarios::load_scenario(scenarios::parse_yaml(launched(line).yaml(), "imported.yaml")).job;
+}
+/// Matrices of a block: four products of attention, over heads of `wide` elements in all, and the MLP's two.
+double block_matrices(double hidden, double wide, double ffn) { return 4 * hidden * wide + 2 * hidden * ffn; }
+}  // namespace
+
+TEST_CASE("launch lines of T5 and BERT become stacks of an encoder, and of a decoder that attends to it") {
+  const std::string sizes =
+      "--hidden-size 768 --num-attention-heads 12 --kv-channels 64 --ffn-hidden-size 3072 --vocab-size 29056 "
+      "--micro-batch-size 64 --global-batch-size 512 --bf16 ";
+  const std::string t5 = "torchrun --nproc_per_node 8 pretrain_t5.py " + sizes +
+                         "--encoder-seq-length 512 --decoder-seq-length 128 --max-position-embeddings 512 ";
+  const workloads::Job job = job_of_launch(t5 + "--encoder-num-layers 12 --decoder-num-layers 6");
+  CHECK(job.model.seq == 512 + 128);
+  CHECK(job.model.source == 512);
+  CHECK(job.model.layers == 12 + 6);
+  CHECK(job.model.positions == workloads::Positions::learned);
+  // A decoder's block has attention twice. Norms and biases are under a thousandth of the matrices.
+  const double of_encoder = 12 * block_matrices(768, 768, 3072),
+               of_decoder = 6 * (block_matrices(768, 768, 3072) + 4 * 768.0 * 768),
+               tables = 29056 * 768.0 + 640 * 768.0;  // tied
+  CHECK(workloads::parameter_count(job.model) == Approx(of_encoder + of_decoder + tables).epsilon(0.002));
+  // One number of layers is that of each stack (arguments.py).
+  CHECK(job_of_launch(t5 + "--num-layers 12").model.layers == 24);
+
+  const workloads::Job bert = job_of_launch("torchrun --nproc_per_node 8 pretrain_bert.py " + sizes +
+                                            "--num-layers 24 --seq-length 512 --max-position-embeddings 512");
+  CHECK(bert.model.source == 0);
+  CHECK(bert.model.layers == 24);
+  CHECK(workloads::parameter_count(bert.model) ==
+        Approx(24 * block_matrices(768, 768, 3072) + 29056 * 768.0 + 512 * 768.0).epsilon(0.002));
+  // Each token attends to all 512, and not to those ahead of it alone.
+  CHECK(launched("torchrun pretrain_bert.py " + sizes + "--num-layers 24 --seq-length 512")
+            .document()
+            .find_path("model.mixers.B.kind")
+            ->text() == "bidirectional");
+}
+
+TEST_CASE("letters of Pai-Megatron-Patch's Qwen3-Next are gated delta nets, gated attention and experts") {
+  const std::string pattern =
+      "M-M-M-*-M-M-M-*-M-M-M-*-M-M-M-*-M-M-M-*-M-M-M-*-M-M-M-*-M-M-M-*-M-M-M-*-M-M-M-*-M-M-M-*-M-M-M-*-";
+  const workloads::Job job = job_of_launch(
+      "torchrun --nproc_per_node 8 pretrain_qwen3_next.py --num-layers 96 --hidden-size 2048 --num-attention-heads 16 "
+      "--group-query-attention --num-query-groups 2 --kv-channels 256 --ffn-hidden-size 5120 --num-experts 512 "
+      "--moe-router-topk 10 --moe-ffn-hidden-size 512 --moe-shared-expert-intermediate-size 512 "
+      "--expert-model-parallel-size 8 --expert-tensor-parallel-size 1 --padded-vocab-size 151936 --seq-length 4096 "
+      "--swiglu --normalization RMSNorm --disable-bias-linear --position-embedding-type rope --qk-layernorm "
+      "--untie-embeddings-and-output-weights --micro-batch-size 1 --global-batch-size 8 --bf16 "
+      "--hybrid-override-pattern " +
+      pattern);
+  // The card of Qwen3-Next-80B-A3B: 80B parameters, of which 3B are active; the config's own count is 79.67e9.
+  CHECK(workloads::parameter_count(job.model) == Approx(79.67e9).epsilon(0.002));
+}

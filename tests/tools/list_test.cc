@@ -91,3 +91,21 @@ TEST_CASE("list alone says what it can list, and how many of each there are") {
   for (const char* key : {"cluster", "parallelism", "batch", "campaign"})
     CHECK(help.out.find(std::string("\n  ") + key) != std::string::npos);
 }
+
+TEST_CASE("list takes other words for its kinds, and part of a name for all that has it") {
+  CHECK(tests::orrery({"list", "gpus"}).out == tests::orrery({"list", "devices"}).out);
+  CHECK(tests::orrery({"list", "model"}).out == tests::orrery({"list", "models"}).out);
+  const Outcome named = tests::orrery({"list", "Llama3.1"});
+  REQUIRE(named.status == 0);
+  std::istringstream text(named.out);
+  std::size_t lines = 0;
+  for (std::string line; std::getline(text, line); ++lines) CHECK(line.find("llama3.1") < line.find("  ", 14));
+  std::size_t with = 0;  // of documents; schedules and collectives have no such name
+  for (const char* kind : {"devices", "fabrics", "models", "software", "scenarios", "tables", "failures", "engines",
+                           "rl", "served", "trained"}) {
+    for (const std::string& name : scenarios::shipped(kind)) with += name.find("llama3.1") != std::string::npos ? 1 : 0;
+  }
+  CHECK(lines == with);
+  CHECK(tests::orrery({"completion", "bash"}).out.find("devices fabrics models") != std::string::npos);
+  CHECK(tests::orrery({"help", "search"}).out.find("orrery search --help") != std::string::npos);
+}

@@ -119,6 +119,8 @@ TEST_CASE("a question takes files of the user's own, whatever they are called") 
     return json::parse(outcome.out)["iteration_time_s"].get<double>();
   };
   CHECK(step_of({model, "--set", "batch.micro=1"}) < step_of({"llama3.1-8b", "--set", "batch.micro=1"}));
+  // As Hugging Face calls it.
+  CHECK(step_of({"meta-llama/Llama-3.1-8B-Instruct"}) == step_of({"llama3.1-8b"}));
 }
 
 TEST_CASE("a question that lacks a part is refused with the part, and so are both a file and a question") {
@@ -161,6 +163,11 @@ TEST_CASE("words of the field are keys, values and names; of several meanings no
   std::vector<std::string> several;
   CHECK(scenarios::name_meant("models", "b", {"a-b", "b-c"}, &several).empty());
   CHECK(several.size() == 2);
+  // Names as others write them, with what a publisher adds; not what was cut off.
+  const std::vector<std::string> devices{"rtx-4090-24gb", "rtx-3090-24gb"}, models{"llama3.1-8b", "llama3.1-70b"};
+  CHECK(scenarios::name_meant("devices", "RTX4090", devices) == "rtx-4090-24gb");
+  CHECK(scenarios::name_meant("models", "Llama-3.1-8B-Instruct", models) == "llama3.1-8b");
+  CHECK(scenarios::name_meant("models", "llama3.1-8", models).empty());
   const auto step = [](const std::vector<std::string>& sets) {
     std::vector<std::string> words{"run", "gpt3-6.7b-h100", "--json", "-"};
     for (const std::string& set : sets) words.insert(words.end(), {"--set", set});

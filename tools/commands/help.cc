@@ -43,9 +43,17 @@ std::string about_columns(const std::string& word) {
   return text;
 }
 
+std::string about_command(const std::string& word) {
+  for (const Command& command : commands()) {
+    if (command.name == word)
+      return fmt::format("{0} (command): {1}; orrery {0} --help says more\n", command.name, command.summary);
+  }
+  return {};
+}
+
 /// What is known about a word; the nearest key is named when there is nothing.
 std::string about(const std::string& word) {
-  std::string found = about_columns(word);
+  std::string found = about_command(word) + about_columns(word);
   if (found.empty() && word.find('.') == std::string::npos) found = about_columns(word + "_pct");  // mfu, hfu
   try {
     return scenarios::help(word) + found;

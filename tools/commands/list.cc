@@ -1,12 +1,18 @@
 // `orrery list KIND`: what there is to name in a scenario or on the command line, and what each is, one line each.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
+#include <cctype>
 #include <iostream>
 #include <memory>
+#include <utility>
 
 #include "scenarios/scenario.h"
 #include "scenarios/schema.h"
+#include "sim/error.h"
+#include "sim/settings.h"
 #include "tools/command_options.h"
 #include "tools/commands/commands.h"
 #include "tools/report/text.h"
@@ -66,17 +72,60 @@ Lines lines_of(const std::string& kind) {
   return documents(kind);
 }
 
+/// gpus for devices, model for models.
+std::string kind_meant(const std::string& word) {
+  constexpr std::array kSynonyms{std::pair("gpu", "devices"),        std::pair("gpus", "devices"),
+                                 std::pair("cluster", "fabrics"),    std::pair("clusters", "fabrics"),
+                                 std::pair("network", "fabrics"),    std::pair("networks", "fabrics"),
+                                 std::pair("framework", "software"), std::pair("frameworks", "software")};
+  for (const auto& [synonym, kind] : kSynonyms) {
+    if (word == synonym) return kind;
+  }
+  const bool several = std::find(kinds().begin(), kinds().end(), word + "s") != kinds().end();
+  return several ? word + "s" : word;
+}
+
+/// What ships with that in its name, of every kind.
+void write_named(const std::string& part) {
+  std::string word = part;
+  std::transform(word.begin(), word.end(), word.begin(), [](unsigned char c) { return std::tolower(c); });
+  std::vector<std::pair<std::string, Line>> found;
+  std::size_t width = 0;
+  for (const std::string& kind : kinds()) {
+    if (kind == "keys") continue;
+    for (Line& line : lines_of(kind)) {
+      if (line.name.find(word) == std::string::npos) continue;
+      width = std::max(width, line.name.size());
+      found.emplace_back(kind, std::move(line));
+    }
+  }
+  if (found.empty()) {
+    const std::string near = sim::nearest_word(part, kinds());
+    throw sim::UserError(fmt::format("orrery: list: kind: got {}, expected one of {}, or part of a name{}", part,
+                                     fmt::join(kinds(), ", "),
+                                     near.empty() ? "" : fmt::format("; did you mean {}?", near)));
+  }
+  for (const auto& [kind, line] : found)
+    std::cout << fmt::format("{:<12} {:<{}}  {}\n", kind, line.name, width, line.about);
+}
+
 }  // namespace
 
 Action declare_list(CommandOptions app) {
   const auto kind = std::make_shared<std::string>();
-  app.add_option("kind", *kind, "what to list").check(OneOf(kinds()));
+  app.add_option("kind", *kind, "what to list; or part of a name, for all that has it")
+      .type_name(fmt::format("TEXT:{{{}}}", fmt::join(kinds(), ",")));
   return [kind] {
     if (kind->empty()) {
       std::cout << "What ships by name; `orrery list KIND` lists it:\n";
       for (const std::string& one : kinds())
         std::cout << fmt::format("  {:<12} {}\n", one,
                                  one == "keys" ? scenarios::schema().size() : lines_of(one).size());
+      return static_cast<int>(kDone);
+    }
+    *kind = kind_meant(*kind);
+    if (std::find(kinds().begin(), kinds().end(), *kind) == kinds().end()) {
+      write_named(*kind);
       return static_cast<int>(kDone);
     }
     if (*kind == "keys") {

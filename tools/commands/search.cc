@@ -57,7 +57,8 @@ double deadline_seconds(const std::string& text) {
   constexpr std::pair<const char*, double> kUnits[] = {
       {"s", 1}, {"minutes", 60}, {"hours", 3600}, {"h", 3600}, {"days", 86'400}, {"d", 86'400}, {"weeks", 604'800}};
   for (const auto& [name, seconds] : kUnits) {
-    if (error == std::errc{} && value > 0 && std::isfinite(value) && (unit == name || unit + "s" == name))
+    if (error == std::errc{} && value > 0 && std::isfinite(value) && !unit.empty() &&
+        (unit == name || unit + "s" == name))
       return value * seconds;
   }
   throw sim::UserError(
@@ -370,11 +371,18 @@ class Notes {
   std::optional<Journal> journal_;
 };
 
-/// What a question by flags asks beside the layouts; --out keeps the first of them as a scenario.
-void answer(const SearchFlags& options, sim::Settings document, const LayoutSpace& space, const SearchResult& result) {
-  if (result.best.empty() || (!options.first.asked() && options.first.out.empty())) return;
+/// The scenario in the layout that was found to be the best; there is one.
+sim::Settings laid_out(sim::Settings document, const LayoutSpace& space, const SearchResult& result) {
   for (const auto& [key, value] : settings_of(space.layouts()[result.best.front().layout]))
     scenarios::apply_set(document, fmt::format("{}={}", key, value));
+  return document;
+}
+
+/// What a question by flags asks beside the layouts; --out keeps the first of them as a scenario.
+void answer(const SearchFlags& options, const sim::Settings& asked, const LayoutSpace& space,
+            const SearchResult& result) {
+  if (result.best.empty() || (!options.first.asked() && options.first.out.empty())) return;
+  const sim::Settings document = laid_out(asked, space, result);
   const bool quiet = options.csv == "-" || options.json == "-" || options.report == "-";
   std::ostringstream text;
   write_answer(text, document, options.first, options.assumed);
@@ -497,7 +505,9 @@ int search(SearchFlags& options) {
                  [&](std::ostream& out) { write_json(out, result_json(options, space, result, choice)); });
   }
   if (!options.report.empty()) {
-    const auto page = study_page(study_of(options, space, result, scenario_line(job)));
+    Study study = study_of(options, space, result, scenario_line(job));
+    if (!result.best.empty()) study.winner = answer_cards(laid_out(question.document, space, result));
+    const auto page = study_page(study);
     write_output(options.report, [&](std::ostream& out) { write_page(out, page); });
   }
   if (options.csv != "-" && options.json != "-" && options.report != "-") {

@@ -223,6 +223,10 @@ void write_summary(std::ostream& out, const Sweep& sweep, const JournalRows& row
   out << fmt::format("\n{} of {} points: {} simulated, {} out of memory, {} infeasible\n", rows.size(),
                      sweep.product.size(), count_of(sweep, rows, PointStatus::ok),
                      count_of(sweep, rows, PointStatus::oom), count_of(sweep, rows, PointStatus::infeasible));
+  const bool pinned = std::any_of(rows.begin(), rows.end(), [&](const auto& row) {
+    return result_in(sweep, row.second).reason.find(" parallelism.data: got ") != std::string::npos;
+  });
+  if (pinned) out << "--set parallelism.data=null has the replicas follow from the GPUs.\n";
   if (const std::size_t errors = count_of(sweep, rows, PointStatus::error); errors > 0) {
     out << fmt::format("{} internal errors, please report them with the scenario\n", errors);
   }

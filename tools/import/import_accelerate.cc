@@ -166,7 +166,7 @@ void take_mixed_precision(Sections& config, Draft& draft) {
 
 Draft import_accelerate(const std::string& file, const std::vector<std::string>& sets) {
   read_text(file);
-  const Settings document = scenarios::read_yaml(file);
+  const Settings document = read_python_yaml(file);
   const Settings* kind = document.is_mapping() ? document.find("distributed_type") : nullptr;
   if (kind == nullptr) {
     throw sim::UserError({file, 1, 1}, "distributed_type", "is not there, expected a configuration of Accelerate");

@@ -138,10 +138,7 @@ void take_trainer_model(Sections& config, Draft& draft, const TrainerKeys& keys,
   if (said && base != nullptr && base->is_scalar() && model.empty())
     draft.ignored(fmt::format("{} {}", keys.model, base->text()), "does not ship; --set model=NAME stands for it");
   const Settings* written = config.find(keys.length);
-  std::string digits = written != nullptr && written->is_scalar() ? written->text() : "";
-  std::erase(digits, '_');  // as YAML 1.1 has it: 500_000
-  const std::int64_t length =
-      written == nullptr ? keys.usual_length : Settings::scalar(digits, written->place()).as_int(1, 1'000'000'000'000);
+  const std::int64_t length = written == nullptr ? keys.usual_length : written->as_int(1, 1'000'000'000'000);
   draft.apply(fmt::format("model.seq={}", std::min<std::int64_t>(length, 100'000'000)));
   const Settings whole = scenarios::resolve(scenarios::shelf_of("models"), draft.document().at("model")).document;
   if (whole.get_int("attention_window", 0) > length) draft.set("model.attention_window", length);  // which none reaches
@@ -157,7 +154,10 @@ void take_trainer_model(Sections& config, Draft& draft, const TrainerKeys& keys,
 
 /// Adapters stand beside all products of attention, or of the MLP too; a text is a pattern, or a list by commas.
 void take_target_modules(const Settings* modules, Draft& draft) {
-  if (modules == nullptr || (modules->is_scalar() && (modules->text() == "all" || modules->text() == "true")))
+  const auto is_word = [&](const char* word) { return modules->is_scalar() && modules->text() == word; };
+  if (modules == nullptr || is_word("false"))
+    draft.assumed("finetune.modules", "all products of attention and the MLP: no module is named");
+  if (modules == nullptr || is_word("false") || is_word("all") || is_word("true"))
     return draft.apply("finetune.modules=all");
   std::vector<std::string> named;
   if (modules->is_sequence()) {
@@ -196,6 +196,15 @@ void take_adapter_of(Sections& config, Draft& draft, const TrainerKeys& keys) {
   draft.set("finetune.rank", config.count({keys.rank}, keys.usual_rank));
   const Settings* modules = config.any({keys.all_modules, "lora_target_modules"});
   take_target_modules(modules, draft);
+  const std::string base = config.word({keys.model}, "");
+  for (const char* format : {"nvfp4", "fp8", "awq", "gptq", "int4", "4bit", "nf4"}) {
+    if (four || !contains(base, format)) continue;
+    draft.first(
+        fmt::format("{}: weights in {} by its name: frozen weights are in 16 bits here; --set finetune.kind=qlora "
+                    "holds them in 4",
+                    base, format));
+    break;
+  }
   if (eight)
     draft.first(
         "load_in_8bit: frozen weights of 8 bits are simulated in 16: their memory is twice as much here, and what "
@@ -393,12 +402,12 @@ Draft import_trainer(const std::string& file, const Settings& document, Trainer 
 
 Draft import_axolotl(const std::string& file, std::int64_t gpus, const std::vector<std::string>& sets) {
   read_text(file);
-  return import_trainer(file, scenarios::read_yaml(file), Trainer::axolotl, "Axolotl", gpus, sets);
+  return import_trainer(file, read_python_yaml(file), Trainer::axolotl, "Axolotl", gpus, sets);
 }
 Draft import_llamafactory(const std::string& file, std::int64_t gpus, const std::vector<std::string>& sets) {
   const std::string text = read_text(file);
   const bool script = text.find("llamafactory-cli train") != std::string::npos;
-  const Settings document = script ? trainer_command(text, file) : scenarios::read_yaml(file);
+  const Settings document = script ? trainer_command(text, file) : read_python_yaml(file);
   const bool second =
       document.is_mapping() && document.find("model") != nullptr && document.find(kLlamaFactory.model) == nullptr;
   return import_trainer(file, document, second ? Trainer::llama_factory_v1 : Trainer::llama_factory, "LLaMA-Factory",

@@ -21,6 +21,7 @@
 #include "tools/import/megatron_deepspeed.h"
 #include "tools/import/megatron_flags.h"
 #include "tools/import/megatron_launch.h"
+#include "tools/import/megatron_stacks.h"
 #include "workloads/schedules/schedule.h"
 
 namespace orrery::tools {
@@ -217,6 +218,10 @@ void take_hybrid(Launch& launch, Draft& draft, std::int64_t hidden) {
     size("mamba-state-dim", sizes.state);
     size("mamba-num-groups", sizes.groups);
     launch.stand_for("num-layers", std::max<std::int64_t>(1, layers_of_letters(pattern->text())));
+    if (is_qwen3_next(launch)) {
+      put_qwen3_next(*pattern, draft);
+      continue;
+    }
     if (has_experts(launch) && pattern->text().find('E') == std::string::npos)
       launch.refuse("num-experts",
                     "got experts beside a pattern without E, which Megatron-LM's own layers do not have");
@@ -238,16 +243,9 @@ void remark_on_vision(const Launch& launch, Draft& draft) {
     if (launch.has(flag)) draft.first(fmt::format("--{}: the language model is trained here, weights and all", flag));
 }
 
-/// Encoders, whose sizes are given by the same flags.
-void remark_on_encoder(const std::string& program, Draft& draft) {
-  if (program.find("bert") == std::string::npos) return;
-  draft.first(
-      fmt::format("{}: BERT's attention sees the whole sequence, here it sees what is ahead alone, which is half "
-                  "the work of attention; the heads beside the loss are left out",
-                  program));
-}
-
 void take_model(Launch& launch, Draft& draft) {
+  const bool t5 = is_t5(launch);
+  if (t5) take_stack_layers(launch);
   draft.set("model.kind", std::string(has_experts(launch) ? "moe" : "gpt"));
   const bool letters =
       launch.find("hybrid-layer-pattern") != nullptr || launch.find("hybrid-override-pattern") != nullptr;
@@ -270,13 +268,13 @@ void take_model(Launch& launch, Draft& draft) {
   take_mixture(launch, draft, hidden, gated);
   take_vocabulary(launch, draft);
   remark_on_vision(launch, draft);
-  remark_on_encoder(launch.program(), draft);
-  draft.set("model.seq", launch.need("seq-length"), launch.place("seq-length"));
+  if (t5) take_stack_lengths(launch, draft);
+  if (!t5) draft.set("model.seq", launch.need("seq-length"), launch.place("seq-length"));
   draft.set("model.tied_embeddings", !launch.flag("untie-embeddings-and-output-weights"));
 
   std::string positions = "learned_absolute";
   if (const std::optional<Settings> type = launch.value("position-embedding-type"))
-    positions = type->as_choice({"learned_absolute", "rope", "mrope", "none", "alibi", "rotary"});
+    positions = type->as_choice({"learned_absolute", "rope", "mrope", "none", "alibi", "rotary", "relative"});
   if (positions == "rotary") positions = "rope";  // as Pai-Megatron-Patch calls it
   if (positions == "mrope") {
     draft.ignored("--position-embedding-type mrope", "rotary by three positions of a token: the same work");
@@ -300,6 +298,7 @@ void take_model(Launch& launch, Draft& draft) {
   draft.set("model.norm", std::string(rms ? "rms_norm" : "layer_norm"));
   const bool without = launch.flag("disable-bias-linear"), qkv = launch.flag("add-qkv-bias");
   draft.set("model.biases", std::string(!without ? "all" : qkv ? "qkv" : "none"));
+  if (t5 || is_bert(launch)) put_stacks(launch, draft);
 }
 
 /// Stages whose first and last hold other numbers of layers than the rest, which share evenly.

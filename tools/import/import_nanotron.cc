@@ -96,7 +96,7 @@ std::int64_t take_nanotron_layout(Sections& config, Draft& draft) {
 
 Draft import_nanotron(const std::string& file) {
   read_text(file);
-  const Settings document = scenarios::read_yaml(file);
+  const Settings document = read_python_yaml(file);
   const bool known = document.is_mapping() && document.find_path("model.model_config") != nullptr &&
                      document.find_path("model.model_config")->is_mapping() && document.find("parallelism") != nullptr;
   if (!known)

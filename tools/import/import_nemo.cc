@@ -13,6 +13,7 @@
 
 #include "tools/import/import.h"
 #include "tools/import/known_optimizers.h"
+#include "tools/import/sections.h"
 #include "workloads/schedules/schedule.h"
 
 namespace orrery::tools {
@@ -342,7 +343,7 @@ void remark_on_the_rest(const Section& model, const Section& trainer, Draft& dra
 
 Draft import_nemo(const std::string& file) {
   read_text(file);  // one message for what cannot be read, whatever the form
-  const Settings document = scenarios::read_yaml(file);
+  const Settings document = read_python_yaml(file);
   if (!document.is_mapping() || document.find("model") == nullptr || !document.at("model").is_mapping())
     throw sim::UserError(Place{file, 1, 1}, "model",
                          "is not there; a configuration of NeMo's megatron_gpt_pretraining has it");

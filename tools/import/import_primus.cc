@@ -1,7 +1,8 @@
 // `orrery import primus`: an experiment of AMD's Primus (YAML): the name of a model's file and Megatron-LM's arguments
 // with underscores in place of dashes, over which the environment may be laid ("${PRIMUS_TP:8}"). A model that does not
 // ship is read from its file in the tree around the experiment (primus/configs/models/megatron), with those that it
-// extends. Left out: experiments of its other frameworks.
+// extends, and so is what the experiment's trainer has by default (primus/configs/modules/megatron). Left out:
+// experiments of its other frameworks.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,6 +14,7 @@
 #include "tools/import/import.h"
 #include "tools/import/known_recipes.h"
 #include "tools/import/megatron_flags.h"
+#include "tools/import/sections.h"
 
 namespace orrery::tools {
 
@@ -72,7 +74,7 @@ void add_option(LaunchLine& line, std::string name, const Settings& value, std::
 void add_model_file(const std::filesystem::path& file, int depth, LaunchLine& line,
                     std::vector<std::string>& defaults) {
   constexpr int kDeepest = 8;
-  const Settings document = scenarios::read_yaml(file.string());
+  const Settings document = read_python_yaml(file.string());
   if (!document.is_mapping()) return;
   if (depth > kDeepest) document.fail("extends files deeper than 8");
   for (const char* key : {"extends", "bases", "includes"}) {
@@ -92,13 +94,13 @@ void add_model_file(const std::filesystem::path& file, int depth, LaunchLine& li
   }
 }
 
-/// The file of a model that an experiment names, in the folders around it.
-std::filesystem::path model_file(const std::string& experiment, const std::string& model) {
+/// The file that an experiment names, of a model or of a module's defaults, in the folders around it.
+std::filesystem::path file_around(const std::string& experiment, const char* kind, const std::string& name) {
   std::error_code none;
   std::filesystem::path folder = std::filesystem::absolute(experiment, none).parent_path();
   for (int up = 0; up < 8 && folder.has_relative_path(); ++up, folder = folder.parent_path()) {
-    const std::filesystem::path there = folder / "primus/configs/models/megatron" / model;
-    if (!model.empty() && std::filesystem::is_regular_file(there, none)) return there;
+    const std::filesystem::path there = folder / "primus/configs" / kind / "megatron" / name;
+    if (!name.empty() && std::filesystem::is_regular_file(there, none)) return there;
   }
   return {};
 }
@@ -118,7 +120,7 @@ std::string device_of(const std::string& file) {
 
 Draft import_primus(const std::string& file, std::int64_t gpus, const std::vector<std::string>& sets) {
   read_text(file);
-  const Settings document = scenarios::read_yaml(file);
+  const Settings document = read_python_yaml(file);
   const Settings* trainer = document.is_mapping() ? document.find_path("modules.pre_trainer") : nullptr;
   if (trainer == nullptr || !trainer->is_mapping())
     throw sim::UserError({file, 1, 1}, "modules.pre_trainer", "is not there, expected an experiment of Primus");
@@ -133,13 +135,24 @@ Draft import_primus(const std::string& file, std::int64_t gpus, const std::vecto
   std::vector<std::string> defaults, other;
   const std::string meant = named != nullptr && named->is_scalar() ? with_defaults(*named, defaults) : "";
   const std::string model = model_of_recipe(std::filesystem::path(meant).stem().string());
-  const std::filesystem::path own = model.empty() ? model_file(file, meant) : std::filesystem::path();
+  const std::filesystem::path own = model.empty() ? file_around(file, "models", meant) : std::filesystem::path();
+  const Settings* config = trainer->find("config");
+  const bool says = config != nullptr && config->is_scalar();
+  const std::filesystem::path base = file_around(file, "modules", says ? with_defaults(*config, defaults) : "");
+  if (!base.empty()) add_model_file(base, 0, line, defaults);
+  if (base.empty()) line.options.push_back({"bf16", {}, line.place});  // primus/configs/modules/megatron: all have it
   if (!own.empty()) add_model_file(own, 0, line, defaults);
   if (const Settings* overrides = trainer->find("overrides"); overrides != nullptr && overrides->is_mapping()) {
     for (const auto& [name, value] : overrides->members()) add_option(line, name, value, defaults);
   }
   line.options.push_back({"world-size", {std::to_string(gpus)}, {file, 1, 1}});
   Draft draft = import_megatron_over(line, model, sets);
+  if (base.empty())
+    draft.assumed("what the experiment does not override",
+                  "bf16, as Primus's trainers have it, the rest as Megatron-LM has it: the file of modules.pre_trainer."
+                  "config is not there");
+  else
+    draft.assumed("what the experiment does not override", fmt::format("as in {}", base.filename().string()));
   if (!own.empty()) draft.assumed("model", fmt::format("{} and the files that it extends", own.filename().string()));
   if (model.empty() && !draft.has("model.layers") && !draft.has("model.blocks"))
     throw sim::UserError({file, 1, 1}, "model",
@@ -159,7 +172,9 @@ Draft import_primus(const std::string& file, std::int64_t gpus, const std::vecto
   if (!defaults.empty())
     draft.assumed("variables of the environment", fmt::format("their defaults: {}", fmt::join(defaults, ", ")));
   for (const auto& [name, value] : trainer->members()) {
-    if (name != "framework" && name != "model" && name != "overrides") other.push_back("modules.pre_trainer." + name);
+    const bool read =
+        name == "framework" || name == "model" || name == "overrides" || (name == "config" && !base.empty());
+    if (!read) other.push_back("modules.pre_trainer." + name);
   }
   for (const auto& [name, value] : document.at("modules").members()) {
     if (name != "pre_trainer") other.push_back("modules." + name);

@@ -706,7 +706,7 @@ Recipe read_recipe(const std::string& file, const std::string& function, bool br
   recipe.file = file;
   if (file.ends_with(".yaml") || file.ends_with(".yml")) {
     read_text(file);
-    recipe.whole = scenarios::read_yaml(file);
+    recipe.whole = read_python_yaml(file);
     if (recipe.whole.is_mapping() && recipe.whole.find("ConfigContainer") != nullptr)
       recipe.whole = Settings(recipe.whole.at("ConfigContainer"));
     if (!recipe.whole.is_mapping() || recipe.whole.find("model") == nullptr || !recipe.whole.at("model").is_mapping())

@@ -11,9 +11,13 @@
 namespace orrery::tools {
 
 namespace {
-/// Of mixtures of experts, latent attention and Mamba.
+/// Of mixtures of experts, latent attention and Mamba; of an encoder and a decoder.
 const std::set<std::string>& mixture_flags() {
-  static const std::set<std::string> kTaken{"expert-model-parallel-size",
+  static const std::set<std::string> kTaken{"decoder-num-layers",
+                                            "decoder-seq-length",
+                                            "encoder-num-layers",
+                                            "encoder-seq-length",
+                                            "expert-model-parallel-size",
                                             "expert-tensor-parallel-size",
                                             "kv-lora-rank",
                                             "mamba-head-dim",

@@ -102,9 +102,6 @@ class Launch {
   std::int64_t need(const std::string& name) {
     const std::optional<std::int64_t> given = count(name);
     if (given) return *given;
-    // What says layers by another name is a model of another family.
-    for (const char* flag : {"encoder-num-layers", "decoder-seq-length"})
-      if (find(flag) != nullptr) refuse(flag, "got an encoder beside a decoder, expected a decoder alone");
     const bool some = std::any_of(line_.options.begin(), line_.options.end(), [](const LaunchOption& each) {
       return each.name == "hidden-size" || each.name == "seq-length" || each.name == "micro-batch-size";
     });

@@ -5,6 +5,38 @@
 
 namespace orrery::tools {
 
+using sim::Settings;
+
+namespace {
+/// Digits with single underscores between them (YAML 1.1, section int).
+bool is_grouped(const std::string& text) {
+  const bool digits = text.find_first_not_of("0123456789_") == std::string::npos && !text.empty();
+  return digits && text.find('_') != std::string::npos && text.front() != '_' && text.back() != '_' &&
+         text.find("__") == std::string::npos;
+}
+
+Settings with_plain_numbers(const Settings& read) {
+  if (read.is_scalar() && is_grouped(read.text())) {
+    std::string digits = read.text();
+    std::erase(digits, '_');
+    return Settings::scalar(digits, read.place());
+  }
+  if (read.is_sequence()) {
+    Settings list = Settings::sequence(read.place(), read.path());
+    for (const Settings& item : read.items()) list.append(with_plain_numbers(item));
+    return list;
+  }
+  if (read.is_mapping()) {
+    Settings mapping = Settings::mapping(read.place(), read.path());
+    for (const auto& [key, value] : read.members()) mapping.set(key, with_plain_numbers(value));
+    return mapping;
+  }
+  return read;
+}
+}  // namespace
+
+Settings read_python_yaml(const std::string& file) { return with_plain_numbers(scenarios::read_yaml(file)); }
+
 void Sections::collect(const sim::Settings& node, const std::string& path, std::vector<std::string>& rest) const {
   if (asked_.contains(path)) return;
   if (!node.is_mapping()) {

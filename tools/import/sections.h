@@ -11,6 +11,9 @@
 
 namespace orrery::tools {
 
+/// A file as Python's YAML reads it: 70_000 is a number.
+sim::Settings read_python_yaml(const std::string& file);
+
 class Sections {
  public:
   explicit Sections(const sim::Settings& document) : document_(document) {}

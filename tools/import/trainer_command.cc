@@ -10,6 +10,7 @@
 
 #include "scenarios/scenario.h"
 #include "sim/error.h"
+#include "tools/import/sections.h"
 #include "tools/import/shell_run.h"
 
 namespace orrery::tools {
@@ -39,7 +40,7 @@ Settings settings_of_words(const std::vector<ShellField>& words, std::size_t fir
         throw sim::UserError(
             words[i].place, "llamafactory-cli train",
             fmt::format("got {}, which is not there; orrery import llamafactory reads such a file", word));
-      const Settings read = scenarios::read_yaml(named);
+      const Settings read = read_python_yaml(named);
       for (const auto& [key, value] : read.members()) document.set(key, value);
       continue;
     }

@@ -97,7 +97,7 @@ ordered_json results_json(const Study& study, const std::vector<std::size_t>& ke
                               {"iteration_s", "step time", "s", &PointResult::iteration_s, 1},
                               {"mfu_pct", "MFU", "%", &PointResult::mfu_pct, 1},
                               {"memory_gb", "memory per GPU", "GB", &PointResult::peak_memory_gb, 1}};
-  if (cost) results.push_back({"cost", "cost", "USD per million tokens", &PointResult::usd_per_million_tokens, 1});
+  if (cost) results.push_back({"cost", "cost", "USD/Mtok", &PointResult::usd_per_million_tokens, 1});
   ordered_json json = ordered_json::array();
   for (const Result& result : results) {
     std::vector<float> column;
@@ -111,15 +111,16 @@ ordered_json results_json(const Study& study, const std::vector<std::size_t>& ke
 
 ordered_json facts_json(const Study& study, const std::vector<char>& front) {
   ordered_json facts = ordered_json::array();
-  for (const auto& [name, value] : study.facts) facts.push_back({name, value, ""});
+  for (const auto& card : study.winner) facts.push_back(card);
   const auto best =
       std::max_element(study.points.begin(), study.points.end(),
                        [](const PointResult& a, const PointResult& b) { return a.tokens_per_s < b.tokens_per_s; });
-  if (best != study.points.end() && best->tokens_per_s > 0) {
+  if (study.winner.empty() && best != study.points.end() && best->tokens_per_s > 0) {
     facts.push_back({"highest throughput", si_text(best->tokens_per_s, "tokens/s"),
                      fmt::format("{} a step, MFU {:.1f} %, {}", time_text(best->iteration_s), best->mfu_pct,
                                  bytes_text(best->peak_memory_gb * 1e9))});
   }
+  for (const auto& [name, value] : study.facts) facts.push_back({name, value, ""});
   facts.push_back({"on the front", count_text(static_cast<double>(std::count(front.begin(), front.end(), char{1}))),
                    "points that no other beats"});
   return facts;

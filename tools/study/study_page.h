@@ -1,6 +1,7 @@
 // What the HTML report of `orrery sweep` and `orrery search` shows, as data for the page.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -22,7 +23,8 @@ struct Study {
   std::string title, subtitle;
   std::vector<StudyKey> keys;
   std::vector<PointResult> points;
-  std::vector<std::pair<std::string, std::string>> facts;       // name and value, shown first
+  std::vector<std::array<std::string, 3>> winner;               // cards of what won: name, value, note; shown first
+  std::vector<std::pair<std::string, std::string>> facts;       // name and value, shown behind it
   std::vector<std::pair<std::string, std::size_t>> infeasible;  // reasons of points that are not listed, how many each
 };
 

@@ -42,11 +42,11 @@ struct StateStyle {
   bool allocates_gradients_late = false;
   bool frees_end_unit = false;
   bool keeps_last_unit = false;
-  calibration::OptimizerStates states = {};
+  calibration::OptimizerStyle step = {};
   StateBytes moments = {};
   HostCopies host = {};
 
-  bool follows_weights() const { return states == calibration::OptimizerStates::as_weights; }
+  bool follows_weights() const { return step.follows_weights(); }
   bool reaches(Sharding level) const { return data.sharding >= level; }
   /// Ranks that share what is sharded, once `level` is reached.
   double shared_by(Sharding level) const { return reaches(level) ? real(data.owners) : 1.0; }
@@ -271,7 +271,8 @@ double step_bytes(const StateStyle& style, const StageParameters& held) {
   const double updated = style.device_share() * parameters / style.shared_by(Sharding::optimizer);
   double bytes = 0;
   if (!style.follows_weights() && style.precision.accumulation != DataType::fp32)
-    bytes += 4 * updated;                                            // gradients in fp32 for the update
+    bytes += 4 * updated;  // gradients in fp32 for the update
+  bytes += optimizer_temporaries(style.optimizer, style.precision, style.step, updated);
   if (style.optimizer == OptimizerKind::lamb) bytes += 4 * updated;  // the update, before its norm is known
   // A weight at a time: what is made orthogonal, its product with itself and its successor in bf16 beside the
   // momentum's update; the gradient in fp32, its square and the update.
@@ -393,7 +394,7 @@ StateStyles state_styles(const DataParallelism& data, const DataApart& apart, co
                          habits.allocates_gradients_late,
                          habits.frees_end_unit,
                          habits.keeps_last_unit,
-                         software.optimizer.states,
+                         software.optimizer,
                          state_bytes(method.optimizer, method.precision, software.optimizer),
                          host_copies_of(method, software.optimizer, machine)};
   StateStyle experts = style;

@@ -106,51 +106,80 @@ StateBytes state_bytes(OptimizerKind optimizer, const Precision& precision, cons
   return {};
 }
 
+namespace {
+/// Bytes of an element of the 16-bit weights; 0: training is in fp32.
+double half_bytes(const Precision& precision) {
+  const bool half = precision.activations != calibration::DataType::fp32;
+  return half ? calibration::bytes_of(precision.activations) : 0;
+}
+
+/// Of a weight and of a moment, read and written.
+StepWidths state_widths(const Precision& precision, const calibration::OptimizerStyle& style) {
+  const double state = 2 * (style.follows_weights() ? calibration::bytes_of(precision.activations) : 4);
+  return {state, style.states == calibration::OptimizerStates::moments_16bit ? 4 : state, 0, 0};
+}
+
+calibration::RecipeSizes step_sizes(OptimizerKind optimizer, const Precision& precision,
+                                    const calibration::OptimizerStyle& style, double updated) {
+  const double gradient = calibration::bytes_of(precision.gradients), element = half_bytes(precision);
+  const StepWidths widths = state_widths(precision, style);
+  // Weights that are trained in fp32 are updated where they lie: there is no copy to write.
+  const bool follow = style.follows_weights();
+  const bool adam = optimizer == OptimizerKind::adam, lamb = optimizer == OptimizerKind::lamb;
+  return {calibration::RecipePart::optimizer,
+          {{"n", updated},
+           {"weight", widths.state},
+           {"moment", widths.moment},
+           {"gradient", follow ? widths.state / 2 : gradient},
+           {"copy", follow ? 0 : element},
+           {"element", element},
+           {"narrow", gradient < 4},
+           {"fp16", precision.activations == calibration::DataType::fp16},
+           {"adam", adam},
+           {"lamb", lamb},
+           {"moments", adam || lamb},
+           {"sgd", optimizer == OptimizerKind::sgd},
+           {"momentum", !follow},  // PyTorch's own SGD has none
+           {"adagrad", optimizer == OptimizerKind::adagrad}}};
+}
+}  // namespace
+
 std::vector<Kernel> optimizer_kernels(OptimizerKind optimizer, const Precision& precision,
                                       const calibration::OptimizerStyle& style,
                                       const calibration::DeviceProfile& device, const UpdatedWeights& weights) {
-  const double updated = weights.updated;
   const double gradient = calibration::bytes_of(precision.gradients);
-  // Weights that are trained in fp32 are updated where they lie: there is no copy to write.
-  const bool half = precision.activations != calibration::DataType::fp32, follow = style.follows_weights();
-  const double element = half ? calibration::bytes_of(precision.activations) : 0;
-  // Of a weight and of a moment, read and written.
-  const double state = 2 * (follow ? calibration::bytes_of(precision.activations) : 4);
-  const double moment = style.states == calibration::OptimizerStates::moments_16bit ? 4 : state;
-  const bool adam = optimizer == OptimizerKind::adam, lamb = optimizer == OptimizerKind::lamb;
-  const calibration::RecipeSizes sizes(calibration::RecipePart::optimizer,
-                                       {{"n", updated},
-                                        {"weight", state},
-                                        {"moment", moment},
-                                        {"gradient", follow ? state / 2 : gradient},
-                                        {"copy", follow ? 0 : element},
-                                        {"element", element},
-                                        {"narrow", gradient < 4},
-                                        {"fp16", precision.activations == calibration::DataType::fp16},
-                                        {"adam", adam},
-                                        {"lamb", lamb},
-                                        {"moments", adam || lamb},
-                                        {"sgd", optimizer == OptimizerKind::sgd},
-                                        {"momentum", !follow},  // PyTorch's own SGD has none
-                                        {"adagrad", optimizer == OptimizerKind::adagrad}});
+  const StepWidths widths = state_widths(precision, style);
+  const bool follow = style.follows_weights();
   std::vector<Kernel> kernels;
   const auto add = [&](const std::string& name, Streaming kernel, double bytes) {
     kernels.push_back({name, device.streaming(kernel, bytes), false, 0, bytes, {}});
   };
   if (style.clears_gradients) add("clear gradients", Streaming::copy, weights.held * gradient);
   if (optimizer >= OptimizerKind::muon) {
-    const double own = follow ? state / 2 : gradient;
-    add_own_kernels(optimizer, {state, moment, own, follow ? 0 : element},
+    const double own = follow ? widths.state / 2 : gradient;
+    add_own_kernels(optimizer, {widths.state, widths.moment, own, follow ? 0 : half_bytes(precision)},
                     state_bytes(optimizer, precision, style).of_others, device, weights, kernels);
     return kernels;
   }
   if (style.recipe == nullptr) return kernels;
+  const calibration::RecipeSizes sizes = step_sizes(optimizer, precision, style, weights.updated);
   for (const calibration::Line& line : style.recipe->forward) {
     const auto* kernel = std::get_if<Streaming>(&line.runs);
     if (kernel != nullptr && line.holds(sizes))
       add(line.name, *kernel, line.elements.at(sizes) * line.bytes_each.at(sizes));
   }
   return kernels;
+}
+
+double optimizer_temporaries(OptimizerKind optimizer, const Precision& precision,
+                             const calibration::OptimizerStyle& style, double updated) {
+  if (style.recipe == nullptr || optimizer >= OptimizerKind::muon) return 0;
+  const calibration::RecipeSizes sizes = step_sizes(optimizer, precision, style, updated);
+  double bytes = 0;
+  for (const calibration::KeptLine& line : style.recipe->works) {
+    if (line.holds(sizes)) bytes += line.elements.at(sizes) * line.bytes_each.at(sizes);
+  }
+  return bytes;
 }
 
 namespace {

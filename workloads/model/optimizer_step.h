@@ -59,4 +59,8 @@ std::vector<Kernel> optimizer_kernels(OptimizerKind optimizer, const Precision& 
                                       const calibration::OptimizerStyle& style,
                                       const calibration::DeviceProfile& device, const UpdatedWeights& weights);
 
+/// Bytes that its recipe has alive while it updates so many parameters, beside states, gradients and fp32 gradients.
+double optimizer_temporaries(OptimizerKind optimizer, const Precision& precision,
+                             const calibration::OptimizerStyle& style, double updated);
+
 }  // namespace orrery::workloads

@@ -36,13 +36,17 @@ function begin_page() {
   if (location.hash.includes('light')) set_theme(false);
 }
 
+// Cards in rows of equal length, as near as their number allows; the last row fills the width too.
 function tiles(facts) {
-  page.append(
-      el('div', {className: 'tiles'},
-         facts.map(
-             ([name, value, note]) =>
-                 el('div', {className: 'tile'}, el('div', {className: 'name'}, name),
-                    el('div', {className: 'value'}, value), note ? el('div', {className: 'note'}, note) : null))));
+  const kMost = 6, rows = Math.ceil(facts.length / kMost), columns = Math.ceil(facts.length / Math.max(rows, 1));
+  const place = el(
+      'div', {className: 'tiles'},
+      facts.map(
+          ([name, value, note]) => el(
+              'div', {className: 'tile'}, el('div', {className: 'name'}, name), el('div', {className: 'value'}, value),
+              note ? el('div', {className: 'note'}, note) : null)));
+  place.style.setProperty('--columns', Math.max(columns, 1));
+  page.append(place);
 }
 
 // What a test reads: which canvases there are and how much of each is drawn.

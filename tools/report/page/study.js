@@ -35,22 +35,38 @@ function winner_section() {
   const first = order.slice(0, kMost);
   const last = (name) => name.split('.').pop();
   const short = (name) => keys.filter((key) => last(key.name) === last(name)).length > 1 ? name : last(name);
-  const varied = keys.filter((key) => new Set(first.map((i) => key.choice[i])).size > 1 || key.values.length > 1);
+  const differs = (key) => new Set(first.map((i) => key.choice[i])).size > 1;
+  const varied = keys.filter(differs), same = keys.filter((key) => !differs(key) && key.values.length > 1);
   const place = section(
       'winner', 'The fastest',
       order.length > kMost ? 'The first ' + kMost + ' of ' + grouped(order.length) + ' that could be simulated.' : '');
   place.append(
       table(
           [
-            ...results.map((r) => ({title: r.title, number: true})),
+            ...results.map((r) => ({title: r.name === 'memory_gb' ? 'memory' : r.title, number: true})),
             ...varied.map((key) => ({title: short(key.name), number: all_numbers(key)}))
           ],
           first.map((i) => [...results.map((r) => words(r, i)), ...varied.map((key) => key.values[key.choice[i]])])),
+      same.length === 0 ? '' : el('p', {className: 'caption'}, 'The same in all of these: ' +
+          same.map((key) => short(key.name) + ' = ' + key.values[key.choice[first[0]]]).join(', ') + '.'),
       el('p', {className: 'caption'}, 'The first again: ',
          el('code', {}, keys.map((key) => '--set ' + key.name + '=' + key.values[key.choice[first[0]]]).join(' '))));
 }
 
 // ---- scatter ----
+// A colour for each value of a key: those of the palette where it has enough, else from dark to bright in their order.
+function colours_of(key) {
+  const order = key.values.map((text, k) => k);
+  if (all_numbers(key)) order.sort((a, b) => Number(key.values[a]) - Number(key.values[b]));
+  const colours = [];
+  order.forEach((k, rank) => {
+    const share = order.length < 2 ? 0 : rank / (order.length - 1);
+    const shade = `hsl(${Math.round(250 - 200 * share)} 75% ${Math.round(35 + 20 * share)}%)`;
+    colours[k] = order.length <= kPalette.length ? kPalette[rank][0] : shade;
+  });
+  return {colours, order};
+}
+
 function scatter_section() {
   const place = section(
       'scatter', 'All points',
@@ -73,11 +89,30 @@ function scatter_section() {
   };
   const [x_label, x_select] = choose('across', 'memory_gb'), [y_label, y_select] = choose('up', 'tokens_per_s');
   const line = el('input', {type: 'checkbox', checked: true, onchange: () => redraw()});
+  // By the first key that has no more values than colours tell apart.
+  const usual = keys.findIndex((key) => key.values.length > 1 && key.values.length <= kPalette.length);
+  const hue = el(
+      'select', {onchange: () => recolour()}, el('option', {value: -1}, 'nothing'),
+      keys.map((key, k) => el('option', {value: k, selected: k === usual}, key.name)));
+  const signs = el('div', {className: 'legend'});
+  let key = null, colours = [];
+  const recolour = () => {
+    key = keys[Number(hue.value)] || null;
+    const of_key = key ? colours_of(key) : {colours: [], order: []}, kMost = 12;
+    colours = of_key.colours;
+    const step = Math.max(1, Math.ceil(of_key.order.length / kMost));
+    const marked = of_key.order.filter((k, rank) => rank % step === 0);
+    signs.replaceChildren(
+        ...(key ? marked.map((k) => el('span', {}, sign('■', colours[k]), ' ' + key.values[k])) :
+                  [el('span', {}, sign('■', '#4f93d2'), ' simulated')]),
+        el('span', {}, sign('◆', '#d55e00'), ' on the front'));
+    redraw();
+  };
   let x = null, y = null, x_range = null, y_range = null, redraw = () => {};
   place.append(
-      el('div', {className: 'controls'}, x_label, y_label, data.cost ? '' : el('label', {}, line, 'join the front')),
-      el('div', {className: 'legend'}, el('span', {}, sign('■', '#4f93d2'), ' simulated'),
-         el('span', {}, sign('◆', '#d55e00'), ' on the front')));
+      el('div', {className: 'controls'}, x_label, y_label, keys.length > 0 ? el('label', {}, 'coloured by', hue) : '',
+         data.cost ? '' : el('label', {}, line, 'join the front')),
+      signs);
   const pick = (r) => {
     let low = Infinity, high = -Infinity;
     for (let i = 0; i < n; ++i) {
@@ -114,6 +149,7 @@ function scatter_section() {
     }
   };
   change();
+  recolour();
   const figure = el('figure', {}, el('figcaption', {}, zoom_buttons(both)));
   place.append(figure);
   let places = null;  // where each shown point lies, for the pointer
@@ -163,6 +199,7 @@ function scatter_section() {
         if (status(i) !== 0) continue;
         const at = [px(x.column[i]), py(y.column[i])];
         places.push([i, ...at]);
+        if (key) c.fillStyle = colours[key.choice[i]];
         if (on_front(i))
           front.push([i, ...at]);
         else
@@ -177,13 +214,17 @@ function scatter_section() {
         front.forEach(([, a, b], k) => k ? c.lineTo(a, b) : c.moveTo(a, b));
         c.stroke();
       }
-      for (const [, a, b] of front) {
+      c.lineWidth = 2;
+      for (const [i, a, b] of front) {
+        c.fillStyle = key ? colours[key.choice[i]] : '#d55e00';
         c.beginPath();
         c.moveTo(a, b - 6);
         c.lineTo(a + 6, b);
         c.lineTo(a, b + 6);
         c.lineTo(a - 6, b);
+        c.closePath();
         c.fill();
+        c.stroke();
       }
       c.restore();
     },
