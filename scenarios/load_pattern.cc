@@ -498,7 +498,8 @@ void load_pattern(const Settings& section, Job& job) {
   if (std::any_of(kinds.begin(), kinds.end(), [](const Model::Block& block) { return block.state.any(); }))
     job.assumptions.emplace_back(
         "model.mixers: scans take what their kernels move and multiply at the shares that prompts of gated delta nets "
-        "reach; backward passes and Mamba-2's scan are transferred, since no table times them.");
+        "reach; backward passes, and scans of other kinds than delta rules, are transferred, since no table times "
+        "them.");
   if (std::any_of(kinds.begin(), kinds.end(), [](const Model::Block& block) { return block.attention.sparse.any(); }))
     job.assumptions.emplace_back(
         "model.mixers: scores, choice and attention of sparse mixers take what they multiply and move at the shares "
@@ -546,7 +547,9 @@ void check_scanned(const Settings& document, const Model& model, const Model::Bl
     refuse(fmt::format("a divisor of its {} heads and {} of keys or groups over the tensor group", mixer.heads,
                        mixer.key_heads));
   for (const Model::Block& other : model.pattern.kinds) {
-    if (other.state.any() && !(other.state == mixer)) refuse("1, or one kind of mixer with a state in the pattern");
+    StateMixer alike = other.state;
+    alike.own = mixer.own;  // inside of its products
+    if (alike.any() && !(alike == mixer)) refuse("1, or one kind of mixer with a state in the pattern");
   }
 }
 

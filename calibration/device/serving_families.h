@@ -103,6 +103,8 @@ enum : std::size_t {
 };
 extern const ServingFamily kDecode;
 extern const ServingFamily kPrompt;
+extern const ServingFamily kMsaDecode;
+extern const ServingFamily kMsaPrompt;
 }  // namespace sparse
 
 /// Softmax over rows of logits, and a token of each by its probability.

@@ -149,9 +149,10 @@ MixtureLoad load_of(const ServedMixture& m) {
 
 const std::vector<const ServingFamily*>& serving_families() {
   static const std::vector<const ServingFamily*> all{
-      &decode::kFamily, &decode::kLatent, &prefill::kFamily, &prefill::kLatent,  &product::kFamily,   &mixture::kFamily,
-      &reduce::kFamily, &block::kDecode,  &block::kPrompt,   &exchange::kFamily, &scan::kConvolution, &scan::kPrompt,
-      &scan::kStep,     &sparse::kDecode, &sparse::kPrompt,  &sample::kFamily};
+      &decode::kFamily,    &decode::kLatent,    &prefill::kFamily,  &prefill::kLatent, &product::kFamily,
+      &mixture::kFamily,   &reduce::kFamily,    &block::kDecode,    &block::kPrompt,   &exchange::kFamily,
+      &scan::kConvolution, &scan::kPrompt,      &scan::kStep,       &sparse::kDecode,  &sparse::kPrompt,
+      &sample::kFamily,    &sparse::kMsaDecode, &sparse::kMsaPrompt};
   return all;
 }
 

@@ -85,6 +85,8 @@ inline constexpr std::size_t kFirstScan = 10;
 /// The first of their families among all: decoding, prompts.
 inline constexpr std::size_t kFirstSparse = 13;
 inline constexpr std::size_t kSamplingFamily = 15;
+/// Likewise, of attention to blocks of keys (MSA).
+inline constexpr std::size_t kFirstMsa = 16;
 
 /// A shape as a family's.
 struct Asked {

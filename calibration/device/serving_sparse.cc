@@ -2,6 +2,10 @@
 // scores every key ahead of a query in fp8, the choice of the highest, and attention to these, or to compressed keys.
 // Attention pads a rank's heads to what its kernel takes at once. Keys that are fewer than the choice are all seen, for
 // which some engines skip the indexer or run dense kernels: that lies in the correction between keys.
+//
+// MiniMax's kernels (MSA) score blocks of keys one after the other: few queries of a long sequence wait for its keys,
+// however many processors are idle (a prompt's one token behind a million takes as long as 64). So their structure has
+// a chain over the keys of a sequence beside the scores of all.
 #include <algorithm>
 #include <cmath>
 
@@ -33,6 +37,18 @@ double sparse_structure(const ServingFacts& f, std::span<const double> p, const 
 
 double sparse_roofline(const ServingFacts& f, const Work& w) {
   return w[sparse::projected] * w[sparse::weight] / f.bandwidth;
+}
+
+/// Parameters as above, and the chain.
+double msa_structure(const ServingFacts& f, std::span<const double> p, const Work& w) {
+  enum { index = 4, score, chain = 9 };
+  Work scored_apart = w;
+  scored_apart[sparse::scored] = 0;
+  const double rest = sparse_structure(f, p.first(9), scored_apart);
+  const double scores =
+      w[sparse::scored] * (2 * w[sparse::indexed] / (p[index] * f.peak[static_cast<std::size_t>(DataType::fp8)]) +
+                           p[score] / kMillionPairs);
+  return rest + together(scores, p[chain] * w[sparse::keys]);
 }
 
 Correction::Sizes sparse_sizes(const Work& w) {
@@ -76,16 +92,12 @@ std::vector<std::string_view> sparse_variants() {
           "hca-fp8-nvfp4",
           "hca-fp8-fp8-bf16",
           "hca-fp8-fp8-fp8-block",
-          "hca-fp8-fp8-nvfp4",
-          "msa-bf16-bf16",
-          "msa-bf16-fp8-block",
-          "msa-bf16-nvfp4",
-          "msa-fp8-bf16",
-          "msa-fp8-fp8-block",
-          "msa-fp8-nvfp4",
-          "msa-fp8-fp8-bf16",
-          "msa-fp8-fp8-fp8-block",
-          "msa-fp8-fp8-nvfp4"};
+          "hca-fp8-fp8-nvfp4"};
+}
+
+std::vector<std::string_view> msa_variants() {
+  return {"bf16-bf16", "bf16-fp8-block", "bf16-nvfp4",        "fp8-bf16",     "fp8-fp8-block",
+          "fp8-nvfp4", "fp8-fp8-bf16",   "fp8-fp8-fp8-block", "fp8-fp8-nvfp4"};
 }
 
 std::vector<ServingFamily::Parameter> sparse_parameters(double launch) {
@@ -99,6 +111,21 @@ std::vector<ServingFamily::Parameter> sparse_parameters(double launch) {
       {"rate", Unit::plain, 0.005, 1, 0.5, "share of the 16-bit peak that the attention's products reach"},
       {"pad", Unit::plain, 1, 128, 32, "heads that its kernel computes at least"},
       {"reach", Unit::plain, 0.02, 4, 0.7, "share of the memory's bandwidth at which keys are read"}};
+}
+
+/// A rank with fewer than the 16 queries of a head of keys takes as long as with these: a knot where that ends.
+std::vector<std::vector<Correction::Axis>> in_groups(std::vector<std::vector<Correction::Axis>> grids) {
+  constexpr std::size_t kHeads = 2;
+  for (std::vector<Correction::Axis>& axes : grids)
+    for (Correction::Axis& axis : axes)
+      if (axis.size == kHeads) axis.knots = {1, 8, 16, 32, 64, 128};
+  return grids;
+}
+
+std::vector<ServingFamily::Parameter> msa_parameters(double launch) {
+  std::vector<ServingFamily::Parameter> all = sparse_parameters(launch);
+  all.push_back({"chain", Unit::seconds, 1e-12, 1e-6, 1e-8, "of a key of a sequence that waits for the one before it"});
+  return all;
 }
 
 }  // namespace
@@ -127,6 +154,26 @@ const ServingFamily sparse::kPrompt{
     sparse_structure,
     sparse_roofline,
     sparse_sizes};
+
+const ServingFamily sparse::kMsaDecode{"msa-block-decode",
+                                       "a layer's whole attention to blocks of keys, decoding",
+                                       msa_variants(),
+                                       msa_parameters(6e-5),
+                                       sparse::kDecode.sizes_of_correction,
+                                       in_groups(sparse::kDecode.grids),
+                                       msa_structure,
+                                       sparse_roofline,
+                                       sparse_sizes};
+
+const ServingFamily sparse::kMsaPrompt{"msa-block-prefill",
+                                       "a layer's whole attention to blocks of keys, on prompts",
+                                       msa_variants(),
+                                       msa_parameters(1e-4),
+                                       sparse::kPrompt.sizes_of_correction,
+                                       in_groups(sparse::kPrompt.grids),
+                                       msa_structure,
+                                       sparse_roofline,
+                                       sparse_sizes};
 
 Asked asked(const SparseBlock& s) {
   SIM_CHECK(s.sequences > 0 && s.fresh > 0 && s.heads > 0, "a sparse block of nothing");
@@ -161,12 +208,12 @@ Asked asked(const SparseBlock& s) {
   const std::size_t kind = s.kind == SparseBlock::Kind::dsa && s.index_heads == 0 ? 1
                            : s.kind == SparseBlock::Kind::dsa                     ? 0
                            : s.kind == SparseBlock::Kind::csa                     ? 2
-                           : s.kind == SparseBlock::Kind::hca                     ? 3
-                                                                                  : 4;
+                                                                                  : 3;
   const std::size_t weights = s.type == WeightType::bf16 ? 0 : s.type == WeightType::fp8_block ? 1 : 2;
   const std::size_t computed = s.kv_bytes >= 2 ? 0 : s.computed == DataType::fp8 ? 2 : 1;
-  return {s.decode ? kFirstSparse : kFirstSparse + 1,
-          9 * kind + 3 * computed + weights,
+  const bool in_blocks = s.kind == SparseBlock::Kind::msa;
+  return {(in_blocks ? kFirstMsa : kFirstSparse) + (s.decode ? 0 : 1),
+          (in_blocks ? 0 : 9 * kind) + 3 * computed + weights,
           {s.sequences, s.fresh, s.cached + s.fresh, s.heads, rows * seen, index, rows * chosen, width, read, projected,
            weight, static_cast<double>(multiplied_as(s.type)), s.hidden}};
 }

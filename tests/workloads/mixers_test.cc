@@ -66,6 +66,14 @@ TEST_CASE("RWKV-7 weighs what its paper says") {
   CHECK(parameter_count(mixer_scenario(first, "R+mlp", "tensor: 1").job.model) == all - layers * (2 * d * 32 + d));
 }
 
+TEST_CASE("RWKV-7's first layer stands beside the others, on context ranks too") {
+  const std::string both =
+      kRwkv +
+      ", S: {kind: rwkv7, heads: 16, head_dim: 64, decay_rank: 64, rate_rank: 64, value_rank: 0, gate_rank: 128}";
+  for (const char* layout : {"tensor: 1", "tensor: 2, context: 2, sequence_parallel: true"})
+    CHECK(tests::contradiction(simulate_step(mixer_scenario(both, "S+mlp R+mlp", layout).job)) == "");
+}
+
 TEST_CASE("RWKV-7 computes its products and eight for each element of its states") {
   const auto flops = [](std::int64_t blocks) {
     Model model = mixer_scenario(kRwkv, "R", "tensor: 1").job.model;
