@@ -146,10 +146,9 @@ void Refinement::list_copies(const Copies& copies) {
   SIM_CHECK(copies.instances.size() == plan_.instances.size(), "{} copies of {} instances", copies.instances.size(),
             plan_.instances.size());
   copies_ = copies.instances;
-  for (const std::uint32_t l : used.link) {
-    const std::uint32_t block = l / copies.links_of_block;
-    link_copies_.push_back(block < copies.blocks.size() ? copies.blocks[block] : 1);
-  }
+  SIM_CHECK(copies.links.size() == network_.capacity.size(), "{} copies of {} links", copies.links.size(),
+            network_.capacity.size());
+  for (const std::uint32_t l : used.link) link_copies_.push_back(copies.links[l]);
 }
 
 void Refinement::first_colours() {

@@ -27,9 +27,7 @@ struct Folded {
 /// whole.
 struct Copies {
   std::vector<std::uint32_t> instances = {};  // by instance: how many it stands for; empty: each for itself
-  /// By block of so many links, as they are numbered: how many each of them stands for. Links behind the last: one.
-  std::vector<std::uint32_t> blocks = {};
-  std::uint32_t links_of_block = 1;
+  std::vector<std::uint32_t> links = {};      // likewise, by link
 };
 
 /// As the whole folds, where `copies` are left out of the plan. A class's size counts them; class_of knows of none.

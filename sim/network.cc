@@ -26,7 +26,7 @@ RouteId Network::add_route(std::span<const WeightedLink> links, Duration latency
   SIM_CHECK(latency.value() >= 0, "route latency {} ps", latency.value());
   const std::size_t begin = route_links.size();
   for (const WeightedLink& link : links) {
-    SIM_CHECK(index(link.link) < capacity.size(), "route over unknown link {}", index(link.link));
+    SIM_CHECK(capacity.empty() || index(link.link) < capacity.size(), "route over unknown link {}", index(link.link));
     SIM_CHECK(std::isfinite(link.weight) && link.weight > 0, "weight {} on link {}", link.weight, index(link.link));
     route_links.push_back(link);
   }

@@ -34,7 +34,8 @@ struct Network {
   /// Bytes/s of a transfer over this route with no cap of its own and no other beside it; infinity without links.
   double rate_alone(RouteId r) const;
   LinkId add_link(Bandwidth rate);  // checks that the rate is positive and finite
-  /// Appends a route; links named twice are merged by adding their weights. Weights are positive and finite.
+  /// Appends a route; links named twice are merged by adding their weights. Weights are positive and finite. Where
+  /// there are no links yet, they follow; a plan's check finds out whether all have come.
   RouteId add_route(std::span<const WeightedLink> links, Duration latency);
 };
 

@@ -37,6 +37,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "sim/id.h"
@@ -299,6 +300,26 @@ class LinkTable::Iterator {
 inline LinkTable::Iterator LinkTable::begin() const { return {*this, 0}; }
 inline LinkTable::Iterator LinkTable::end() const { return {*this, nodes_ + 1}; }
 
+/// For every link how many it runs through while GPUs change places; all of nodes' links as many.
+class LinkOrbits {
+ public:
+  LinkOrbits() = default;
+  /// `in_nodes`: links of nodes, which run through `of_node` each.
+  LinkOrbits(std::size_t in_nodes, std::int32_t of_node, std::vector<std::int32_t> between)
+      : in_nodes_(in_nodes), of_node_(of_node), between_(std::move(between)) {}
+  bool empty() const { return size() == 0; }
+  std::size_t size() const { return in_nodes_ + between_.size(); }
+  std::int32_t operator[](LinkId link) const {
+    const std::size_t at = sim::index(link);
+    return at < in_nodes_ ? of_node_ : between_[at - in_nodes_];
+  }
+
+ private:
+  std::size_t in_nodes_ = 0;
+  std::int32_t of_node_ = 1;
+  std::vector<std::int32_t> between_;  // by link between switches
+};
+
 struct Path {
   std::vector<sim::WeightedLink> links;  // in order of travel
   Duration latency{};
@@ -343,7 +364,7 @@ class Cluster {
   /// Whether the machine stays as it is when the GPUs of every block of `size` neighbours inside each node turn by one
   /// place, their NICs with them: then for every link how many links it runs through while the turn is repeated (a
   /// divisor of `size`); empty where it does not, or where nobody has looked (see link_orbits.cc).
-  std::vector<std::int32_t> link_orbits(std::int64_t size) const;
+  LinkOrbits link_orbits(std::int64_t size) const;
 
   /// Whether whole nodes can change places and nothing but latencies tells: every link outside of nodes is
   /// never_binding, all nodes are alike, and how far two NICs are apart only depends on which of the switches above

@@ -4,6 +4,7 @@
 // tree of groups. Left out: meshes inside a node, nodes with fewer or more NICs than GPUs, and routes that a hash
 // chooses.
 #include <algorithm>
+#include <utility>
 
 #include "topology/state.h"
 
@@ -74,21 +75,22 @@ std::vector<std::uint32_t> images_of_groups(const Cluster::State& s, std::int64_
 
 }  // namespace
 
-std::vector<std::int32_t> Cluster::link_orbits(std::int64_t size) const {
+LinkOrbits Cluster::link_orbits(std::int64_t size) const {
   const State& s = *state_;
   if (size < 1 || s.inside.gpus % size != 0 || s.single_path() || !s.outside.tree) return {};
   if (!s.faults.list.empty() || !gpus_are_alike(s)) return {};
   const std::vector<std::uint32_t> image = images_of_groups(s, size);
   if (image.size() != s.outside.groups.size()) return {};
-  std::vector<std::int32_t> orbits(s.links.size(), static_cast<std::int32_t>(size));
+  const std::size_t in_nodes = static_cast<std::size_t>(s.nodes) * s.node_links;
+  std::vector<std::int32_t> orbits(s.links.size() - in_nodes, static_cast<std::int32_t>(size));
   for (std::uint32_t g = 0; g < image.size(); ++g) {
     if (s.outside.groups[g].parent == kNoGroup) continue;
     std::int32_t length = 1;
     for (std::uint32_t at = image[g]; at != g && at != kNoGroup; at = image[at]) ++length;
-    const std::uint32_t link = s.by_bundle.first_link[s.outside.groups[g].up];
+    const std::size_t link = s.by_bundle.first_link[s.outside.groups[g].up] - in_nodes;
     orbits[link] = orbits[link + 1] = length;
   }
-  return orbits;
+  return {in_nodes, static_cast<std::int32_t>(size), std::move(orbits)};
 }
 
 }  // namespace orrery::topology

@@ -10,6 +10,7 @@ namespace orrery::topology {
 
 std::int64_t Cluster::State::nic_of(std::int64_t node_index, std::int64_t gpu_in_node) const {
   std::int64_t nic = inside.nic_of_gpu[static_cast<std::size_t>(gpu_in_node)];
+  if (connected.nic_lost.empty()) return nic;
   for (std::int32_t tried = 0; tried < inside.nics && lost(node_index, nic); ++tried) nic = (nic + 1) % inside.nics;
   return nic;
 }

@@ -2,6 +2,7 @@
 #include "sim/fold.h"
 
 #include <algorithm>
+#include <array>
 #include <set>
 
 #include "sim/engine.h"
@@ -209,8 +210,12 @@ Tables rings_of_kinds(std::uint32_t rings, const std::vector<std::uint32_t>& mad
 TEST_CASE("what stands for several folds as they do") {
   const Tables whole = rings_of_kinds(7, {0, 1, 2, 3, 4, 5, 6}), part = rings_of_kinds(7, {0, 1, 2});
   const Folded all = fold(whole.plan, whole.network);
-  Copies copies{{}, {3, 2, 2, 0, 0, 0, 0}, 4};
-  for (const std::uint32_t stands_for : {3u, 2u, 2u}) copies.instances.insert(copies.instances.end(), 4, stands_for);
+  Copies copies{{}, std::vector<std::uint32_t>(part.network.capacity.size(), 0)};  // of 7 groups the first 3 are made
+  for (std::uint32_t g = 0; g < 3; ++g) {
+    const std::uint32_t stands_for = std::array{3u, 2u, 2u}[g];
+    copies.instances.insert(copies.instances.end(), 4, stands_for);
+    std::fill_n(copies.links.begin() + 4 * g, 4, stands_for);
+  }
   const Folded folded = fold(part.plan, part.network, copies);
   REQUIRE(all.plan.instances.size() == 3);
   CHECK(folded.class_size == std::vector<std::uint32_t>{12, 8, 8});

@@ -14,7 +14,7 @@ std::int64_t turned(std::int64_t gpu, std::int64_t size) { return gpu / size * s
 
 /// Turns both ends of a path `size` times: every link meets its like, and as many different ones as its orbit says.
 void check_turns(const Cluster& cluster, std::int64_t size, std::int64_t from, std::int64_t to) {
-  const std::vector<std::int32_t> orbits = cluster.link_orbits(size);
+  const LinkOrbits orbits = cluster.link_orbits(size);
   REQUIRE(orbits.size() == cluster.links().size());
   const Path first = cluster.path(from, to);
   std::vector<std::set<std::uint32_t>> seen(first.links.size());
@@ -27,14 +27,14 @@ void check_turns(const Cluster& cluster, std::int64_t size, std::int64_t from, s
       const LinkInfo &own = cluster.links()[path.links[k].link], &like = cluster.links()[first.links[k].link];
       CHECK(own.capacity == like.capacity);
       CHECK(own.never_binding == like.never_binding);
-      CHECK(orbits[index(path.links[k].link)] == orbits[index(first.links[k].link)]);
+      CHECK(orbits[path.links[k].link] == orbits[first.links[k].link]);
       seen[k].insert(index(path.links[k].link));
     }
     from = turned(from, size);
     to = turned(to, size);
   }
   for (std::size_t k = 0; k < seen.size(); ++k)
-    CHECK(seen[k].size() == static_cast<std::size_t>(orbits[index(first.links[k].link)]));
+    CHECK(seen[k].size() == static_cast<std::size_t>(orbits[first.links[k].link]));
 }
 
 }  // namespace
@@ -67,13 +67,13 @@ TEST_CASE("a leaf that all NICs of a node share stays where it is, a rail's leaf
   shared.tree.unit_nodes = 4;
   for (const bool rail : {true, false}) {
     const Cluster cluster = make(h100_node(), rail ? ndr() : shared, 64);
-    const std::vector<std::int32_t> orbits = cluster.link_orbits(8);
+    const LinkOrbits orbits = cluster.link_orbits(8);
     const Path far = cluster.path(0, 63 * 8);  // another unit's leaf: up and down between leaf and spine
     bool any = false;
     for (const auto& link : far.links) {
       if (cluster.links()[link.link].tier != Tier::spine) continue;
       any = true;
-      CHECK(orbits[index(link.link)] == (rail ? 8 : 1));
+      CHECK(orbits[link.link] == (rail ? 8 : 1));
     }
     CHECK(any);
   }

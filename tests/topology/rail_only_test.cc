@@ -50,7 +50,7 @@ TEST_CASE("GPUs of a node that no rail joins are turned like those of a rail-opt
   const Cluster cluster = make(h100_node(), rails(), 64);
   const auto orbits = cluster.link_orbits(8);
   REQUIRE(orbits.size() == cluster.links().size());
-  for (const std::int32_t orbit : orbits) CHECK(orbit == 8);
+  for (std::uint32_t link = 0; link < orbits.size(); ++link) CHECK(orbits[sim::LinkId{link}] == 8);
 }
 
 }  // namespace orrery::topology

@@ -16,11 +16,11 @@ using sim::WeightedLink;
 MembersByNode::MembersByNode(std::span<const std::int64_t> gpus, const topology::Cluster& cluster)
     : gpus_(gpus.begin(), gpus.end()) {
   if (!std::is_sorted(gpus_.begin(), gpus_.end())) std::sort(gpus_.begin(), gpus_.end());
-  std::int64_t last = -1;
+  std::int64_t end = 0;  // of the last member's node
   for (std::size_t i = 0; i < gpus_.size(); ++i) {
-    const std::int64_t node = cluster.node_of(gpus_[i]);
-    if (node != last) begin_.push_back(i);
-    last = node;
+    if (i > 0 && gpus_[i] < end) continue;
+    begin_.push_back(i);
+    end = (cluster.node_of(gpus_[i]) + 1) * cluster.gpus_per_node();
   }
   begin_.push_back(gpus_.size());
 }
@@ -44,6 +44,7 @@ namespace {
 /// One GPU for each NIC that the node's members are nearest to: the ring leaves the node through these.
 void find_exits(std::span<const std::int64_t> members, const topology::Cluster& cluster,
                 std::vector<std::int64_t>& exits) {
+  if (members.size() == 1) return exits.assign(1, members.front());
   exits.clear();
   std::int64_t last_nic = -1;
   for (const std::int64_t gpu : members) {
@@ -79,7 +80,7 @@ GroupShape shape_of(std::span<const std::int64_t> gpus, const topology::Cluster&
     shape.gap = cluster.fabric_spec().message.gap;
     shape.rails = shape.ranks;
     std::vector<std::int64_t> exits;
-    for (std::size_t i = 0; i < nodes.size(); ++i) {
+    for (std::size_t i = 0; i < nodes.size() && shape.rails > 1; ++i) {
       find_exits(nodes[i], cluster, exits);
       shape.rails = std::min(shape.rails, static_cast<std::int64_t>(exits.size()));
     }

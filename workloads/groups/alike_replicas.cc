@@ -211,10 +211,15 @@ bool lies_across(const Dims& dims, const SubGroup& kind, const AlikeReplicas& re
 
 std::vector<std::int64_t> made_ranks(const Dims& dims, std::int64_t alike, const AlikeReplicas& replicas) {
   std::vector<std::int64_t> made;
-  const std::int64_t replica = dims.stride(Dim::data);
-  for (std::int64_t first = 0; first < dims.ranks(); first += replica) {
-    if (!replicas.makes(dims, first)) continue;
-    for (std::int64_t rank = first; rank < first + replica; rank += alike) made.push_back(rank);
+  const std::int64_t replica = dims.stride(Dim::data), stage = dims.stride(Dim::pipeline);
+  std::vector<std::int64_t> firsts;  // of the first stage's ranks, of each replica
+  for (std::int64_t first = 0; first < stage; first += replica) {
+    if (replicas.makes(dims, first)) firsts.push_back(first);
+  }
+  for (std::int64_t begin = 0; begin < dims.ranks(); begin += stage) {
+    for (const std::int64_t first : firsts) {
+      for (std::int64_t rank = begin + first; rank < begin + first + replica; rank += alike) made.push_back(rank);
+    }
   }
   return made;
 }

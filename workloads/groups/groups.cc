@@ -5,12 +5,14 @@
 #include <array>
 #include <iterator>
 #include <span>
+#include <unordered_map>
 #include <utility>
 #include <variant>
 
 #include "calibration/device/routing.h"
 #include "sim/error.h"
 #include "topology/fabrics.h"
+#include "workloads/groups/loaded_links.h"
 
 namespace orrery::workloads {
 
@@ -28,7 +30,7 @@ class Communicators {
  public:
   /// `orbits`: by link, where the ranks of a tensor group are alike; else empty.
   /// `own_routes`: GroupCalls::own.
-  Communicators(const RankMap& ranks, const topology::Cluster& cluster, const std::vector<std::int32_t>& orbits,
+  Communicators(const RankMap& ranks, const topology::Cluster& cluster, const topology::LinkOrbits& orbits,
                 const calibration::CollectiveAlgorithms& own_routes, Groups& out)
       : ranks_(ranks),
         dims_(ranks.dims()),
@@ -39,7 +41,7 @@ class Communicators {
         out_(out),
         made_(made_ranks(dims_, alike_, out.replicas)) {
     for (const auto& slots : out.slots) most_slots_ = std::max(most_slots_, slots.size());
-    of_.assign(most_slots_ * static_cast<std::size_t>(ranks.ranks() / alike_), kNobody);
+    of_.assign(most_slots_ * made_.size(), kNobody);
   }
 
   /// Groups of the same blocks, or of the same pairs, are made block by block. A communicator's number is the key of
@@ -85,7 +87,12 @@ class Communicators {
   const std::vector<GroupSlot>& slots_of(std::int64_t rank) const {
     return out_.slots[static_cast<std::size_t>(dims_.place(rank, Dim::pipeline))];
   }
-  std::size_t row(std::int64_t rank) const { return most_slots_ * static_cast<std::size_t>(rank / alike_); }
+  std::size_t row(std::int64_t rank) const {
+    if (!out_.replicas.any()) return most_slots_ * static_cast<std::size_t>(rank / alike_);
+    const auto place = std::lower_bound(made_.begin(), made_.end(), rank);
+    SIM_CHECK(place != made_.end() && *place == rank, "rank {} is not made", rank);
+    return most_slots_ * static_cast<std::size_t>(place - made_.begin());
+  }
   void assign(const JobGroup& group, End end, std::int64_t rank, CommunicatorId id) {
     const std::vector<GroupSlot>& slots = slots_of(rank);
     const auto slot = std::find_if(slots.begin(), slots.end(),
@@ -118,7 +125,7 @@ class Communicators {
     if (alike_ == 1) return first;
     for (std::size_t at = out_.network.route_begin[sim::index(first)]; at < out_.network.route_links.size(); ++at) {
       sim::WeightedLink& link = out_.network.route_links[at];
-      link.weight *= static_cast<double>(alike_ / orbits_[sim::index(link.link)]);
+      link.weight *= static_cast<double>(alike_ / orbits_[link.link]);
     }
     return first;
   }
@@ -218,7 +225,7 @@ class Communicators {
   const RankMap& ranks_;
   const Dims& dims_;
   const topology::Cluster& cluster_;
-  const std::vector<std::int32_t>& orbits_;
+  const topology::LinkOrbits& orbits_;
   std::int64_t alike_;  // tensor ranks that one stands for
   calibration::CollectiveAlgorithms own_routes_;
   Groups& out_;
@@ -227,14 +234,6 @@ class Communicators {
   std::vector<std::uint32_t> of_;                // by rank that is made, and slot
   std::vector<std::int64_t> kind_of_, in_step_;  // by communicator: as settle_rates() takes them
 };
-
-/// Links in tier order carry what is left of their rate when a NIC is slow: every link between that NIC's GPUs and the
-/// leaf.
-void slow_down_nics(const Perturbation& perturbed, const topology::Cluster& cluster, sim::Network& network) {
-  for (const auto& slow : perturbed.slow_nics) {
-    for (const sim::LinkId link : cluster.nic_links(slow.node, slow.nic)) network.capacity[link] *= slow.rate;
-  }
-}
 
 /// What the ranks of an expert group are given, over the mean: so many rows that a step of thousands of passes meets no
 /// pattern, few enough to draw at once.
@@ -283,7 +282,7 @@ bool keeps_rates(const GroupInputs& inputs, const topology::Cluster& cluster) {
 
 /// The orbits of links where the ranks of a tensor group are alike: the group's GPUs are neighbours in a node, and
 /// nothing sets one apart. Empty otherwise.
-std::vector<std::int32_t> tensor_orbits(const GroupInputs& inputs, const topology::Cluster& cluster) {
+topology::LinkOrbits tensor_orbits(const GroupInputs& inputs, const topology::Cluster& cluster) {
   const Perturbation& perturbed = inputs.perturbation;
   const Placement& placement = inputs.placement;
   const std::int64_t tensor = inputs.layout.dims.size(Dim::tensor);
@@ -312,44 +311,42 @@ std::shared_ptr<const Groups> make_groups(const GroupInputs& inputs, const topol
   const Perturbation& perturbed = inputs.perturbation;
   const RankMap ranks(dims, inputs.placement, cluster.gpus_per_node());
   out.list = comm_groups(inputs.layout);
-  const auto orbits = folded_only ? tensor_orbits(inputs, cluster) : std::vector<std::int32_t>{};
+  const auto orbits = folded_only ? tensor_orbits(inputs, cluster) : topology::LinkOrbits{};
   const std::int64_t alike = out.alike = orbits.empty() ? 1 : dims.size(Dim::tensor);
   if (folded_only && tells_nobody_apart(perturbed) && !keeps_rates(inputs, cluster))
     out.replicas = alike_replicas(inputs.layout, inputs.placement, out.list, cluster, alike);
   out.shapes = group_shapes(out.list, ranks, cluster, alike, out.replicas);
 
-  const topology::LinkTable& links = cluster.links();
-  std::vector<double>& capacity = out.network.capacity.rows();
-  capacity.resize(links.size());
-  std::transform(links.begin(), links.end(), capacity.begin(), [](const auto& link) { return link.capacity.value(); });
-  slow_down_nics(perturbed, cluster, out.network);
-
+  if (!folded_only) add_all_links(out.network, cluster);
   for (std::int64_t stage = 0; stage < dims.size(Dim::pipeline); ++stage) {
     out.slots.push_back(slots_of_stage(out.list, dims, stage));
     out.plan.programs.push_back({});
   }
   Communicators communicators(ranks, cluster, orbits, inputs.layout.own_routes, out);
   communicators.make();
+  const auto links = folded_only ? keep_loaded_links(out.network, cluster) : std::vector<sim::LinkId>{};
+  slow_down_nics(perturbed, cluster, links, out.network);
 
   out.plan.streams = streams_of(out.list);
   out.plan.noise = {perturbed.jitter_sigma, perturbed.jitter_seed};
   out.plan.message_noise = {perturbed.message_sigma, perturbed.message_seed};
   out.plan.loads = loads_of(perturbed.routing, inputs.layout.experts);
-  std::vector<double> slowdown(static_cast<std::size_t>(cluster.gpus()), 1.0);  // the job may not fill it
-  for (const auto& slow : perturbed.slow_gpus) slowdown[static_cast<std::size_t>(slow.gpu)] = slow.slowdown;
+  std::unordered_map<std::int64_t, double> slowdown;  // by GPU
+  for (const auto& slow : perturbed.slow_gpus) slowdown[slow.gpu] = slow.slowdown;
   const std::vector<std::int64_t> made_here = made_ranks(dims, alike, out.replicas);
   sim::Copies copies;
-  if (out.replicas.any()) copies = {{}, out.replicas.of_node, cluster.links_of_node()};
+  if (out.replicas.any()) copies.links = copies_of_links(links, cluster, out.replicas.of_node);
   for (const std::int64_t rank : made_here) {
     if (out.replicas.any()) copies.instances.push_back(out.replicas.copies_of(dims, rank));
     sim::Instance instance;
     instance.program = sim::ProgramId{static_cast<std::uint32_t>(dims.place(rank, Dim::pipeline))};
-    instance.slowdown = slowdown[static_cast<std::size_t>(ranks.gpu_of(rank))];
+    if (const auto slow = slowdown.find(ranks.gpu_of(rank)); slow != slowdown.end()) instance.slowdown = slow->second;
     instance.noise_key = static_cast<std::uint64_t>(rank);
     if (out.plan.loads.any()) place_among_experts(inputs.layout, rank, instance);
     out.plan.add_instance(instance, communicators.of(rank));
   }
   out.folded = sim::fold(out.plan, out.network, copies);
+  for (sim::LinkId& link : out.folded.link_representative) link = links.empty() ? link : links[sim::index(link)];
   if (keeps_rates(inputs, cluster) && out.folded.representative.size() > most_sharing) {
     communicators.settle();
     out.folded = sim::fold(out.plan, out.network);
