@@ -334,9 +334,9 @@ RlScenario load_rl(const Settings& document) {
   const Settings* section = given(&document, "rl");
   if (section == nullptr || !section->is_mapping())
     document.fail("has no section rl, expected one, as in rl: {prompts: 512, samples_per_prompt: 16, ...}");
-  for (const char* key : {"serving", "traffic", "workload", "parallelism", "batch", "precision", "software",
-                          "recompute", "optimizer", "offload", "overlap", "finetune", "campaign", "evaluation",
-                          "training", "placement", "perturb", "attention", "measured"})
+  for (const char* key :
+       {"serving", "traffic", "workload", "parallelism", "batch", "precision", "software", "recompute", "optimizer",
+        "offload", "overlap", "finetune", "evaluation", "training", "placement", "perturb", "attention", "measured"})
     if (const Settings* other = given(&document, key); other != nullptr)
       other->fail("stands beside rl, expected it below rl.training or rl.rollout, or not at all");
   RlScenario s;

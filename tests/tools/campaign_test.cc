@@ -54,6 +54,47 @@ TEST_CASE("a campaign without failures takes its steps, at the step that orrery 
   CHECK(result["failures"]["mean"] == 0);
 }
 
+TEST_CASE("a campaign of reinforcement learning takes its steps, longer where one is slow or fails") {
+  const Folder folder;
+  const std::string rl = R"(name: small-rl
+cluster: {device: h100-sxm-80gb, gpus: 8}
+model: qwen3-8b
+rl:
+  prompts: 16
+  samples_per_prompt: 4
+  prompt: {mean: 100, max: 200}
+  answer: {mean: 300, variation: 0.5, max: 1000}
+  mini_batch: 32
+  placement: colocated
+  rollout: {pools: [{parallelism: {tensor: 2}}]}
+  training: {parallelism: {tensor: 2, sequence_parallel: true, sharding: optimizer}}
+cost: {price_per_gpu_hour_usd: 2}
+)";
+  const std::string file = folder.write("rl.yaml", rl + "campaign: {steps: 1000}\n");
+  const json result = run_campaign(file, {"--seeds", "3"});
+  const json step = json::parse(tests::orrery({"rl", file, "--json", "-"}).out);
+  const double step_s = step["step_s"];
+  CHECK(result["gpus"] == 8);
+  CHECK(result["iteration_time_s"].get<double>() == Approx(step_s).epsilon(1e-12));
+  CHECK(result["wall_time_s"]["mean"].get<double>() == Approx(1000 * step_s).epsilon(1e-9));
+  CHECK(result["cost_usd"].get<double>() == Approx(1000 * step_s / 3600 * 8 * 2).epsilon(1e-9));
+  // Slow all the while: a state of its own, whose updates are longer, and no longer than all of the step would be.
+  const std::string slow =
+      "campaign={steps: 1000, failures: {causes: {clock: {per: job, mtbf: 1 s, effect: slow, "
+      "slowdown: 1.5, repair: 1000 h}}}}";
+  const double wall = run_campaign(file, {"--seeds", "3", "--set", slow})["wall_time_s"]["mean"];
+  CHECK(wall > 1.02 * 1000 * step_s);
+  CHECK(wall < 1.5 * 1000 * step_s);
+  const std::string fails =
+      "campaign={steps: 1000, failures: {causes: {gpu: {per: device, mtbf: 20 h, loses: process}}}, repair: {spares: "
+      "1}}";
+  const json failed = run_campaign(file, {"--seeds", "20", "--set", fails});
+  CHECK(failed["failures"]["mean"].get<double>() > 0);
+  CHECK(failed["wall_time_s"]["mean"].get<double>() > 1000 * step_s);
+  tests::check_refused(tests::orrery({"campaign", file, "--set", "campaign={steps: 9, elastic: {min_replicas: 1}}"}),
+                       "elastic");
+}
+
 TEST_CASE("the best interval is found wherever the one in use lies") {
   // Failures of the job alone and a checkpoint that stops it: what Daly's formula assumes.
   const Folder folder;

@@ -4,11 +4,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "scenarios/campaign.h"
 #include "sim/error.h"
 #include "tools/parallel.h"
+#include "tools/study/rl_study.h"
 
 namespace orrery::tools {
 
@@ -95,12 +97,13 @@ sim::Duration step_of(const PricedCampaign& campaign, const Settings& document, 
 
 /// The state's step. With a NIC that flaps it is the mean pace of steps with and without an outage: outages fall
 /// anywhere in a step. One that leaves nothing holds the job for as long as it lasts, unless no message passes the NIC.
-sim::Duration price(const PricedCampaign& campaign, const Settings& document, const State& state, std::int64_t global) {
-  const campaign::Cause* cause = slow_cause(campaign.spec.fleet, state.slow);
-  const sim::Duration up = step_of(campaign, document, state, global, cause == nullptr ? 1 : cause->nic_rate);
-  if (cause == nullptr || cause->outage.length_s <= 0 || campaign.machine.nics_per_node == 0) return up;
+/// `step`: of the state with one NIC at such a share of its rate.
+template <class StepAt>
+sim::Duration price(const campaign::Cause* cause, const campaign::Machine& machine, StepAt step) {
+  const sim::Duration up = step(cause == nullptr ? 1 : cause->nic_rate);
+  if (cause == nullptr || cause->outage.length_s <= 0 || machine.nics_per_node == 0) return up;
   const double left = cause->outage.rate > 0 ? cause->outage.rate : campaign::kLeastNicShare;
-  const sim::Duration out = step_of(campaign, document, state, global, left);
+  const sim::Duration out = step(left);
   if (cause->outage.rate <= 0) {
     const bool waits = out > up || cause->nic_rate <= campaign::kLeastNicShare;
     return waits ? sim::seconds(sim::to_seconds(up) * cause->outage.stall()) : up;
@@ -133,6 +136,76 @@ void take_replicas(const workloads::Machine& nodes, std::int64_t data, campaign:
     const std::int64_t gpus = nodes.gpus_of_kind(kind);
     machine.kinds.push_back({gpus / per_node, gpus / machine.replicas});
   }
+}
+
+std::size_t slow_causes(const campaign::Fleet& fleet) {
+  return static_cast<std::size_t>(std::count_if(fleet.causes.begin(), fleet.causes.end(), [](const auto& cause) {
+    return cause.effect == campaign::Effect::slow;
+  }));
+}
+
+campaign::Spec spec_of(const Settings& document) {
+  std::optional<campaign::Spec> spec = scenarios::load_campaign(document);
+  if (!spec) {
+    throw sim::UserError(
+        fmt::format("{}: campaign: is missing, expected as in {{tokens: 15e12, failures: llama3-2024}}",
+                    document.place().file.text()));
+  }
+  return std::move(*spec);
+}
+
+/// A step of reinforcement learning whose updates have a GPU or a NIC that is slower than the others. Left out: passes
+/// that score answers on it, and slow GPUs that write answers.
+sim::Duration rl_step(const RlStudy& study, const campaign::Cause* cause, double nic_rate) {
+  Settings update = scenarios::parse_yaml(study.scenario.update_yaml, study.scenario.id);
+  if (cause != nullptr && cause->slowdown > 1)
+    perturb(update, "slow_gpus", fmt::format("{{gpu: 0, slowdown: {}}}", cause->slowdown));
+  if (nic_rate < 1) perturb(update, "slow_nics", fmt::format("{{node: 0, nic: 0, rate: {}}}", nic_rate));
+  workloads::Question options;
+  options.parts = workloads::Question::Parts::times;
+  const sim::Duration slow = workloads::simulate_step(scenarios::load_scenario(update).job, options).iteration;
+  const double longer = std::max(0.0, sim::to_seconds(slow) - sim::to_seconds(study.prices.update));
+  return sim::seconds(study.step_s() + static_cast<double>(study.scenario.updates()) * longer);
+}
+
+/// Of the trainer's job, whose weights and optimizer states are what is saved; a step is one of reinforcement learning,
+/// and whatever fails, of the engine or of the trainer, ends it.
+PricedCampaign price_rl_campaign(const Settings& document, unsigned jobs) {
+  PricedCampaign campaign;
+  campaign.spec = spec_of(document);
+  const RlStudy study = study_rl(scenarios::load_rl(document));
+  const scenarios::RlScenario& rl = study.scenario;
+  const Settings& section = document.at("campaign");
+  if (campaign.spec.elastic.on)
+    section.at("elastic").fail(
+        "is of a training step, expected no such key beside rl: engine and trainer keep their GPUs");
+  if (!campaign.spec.ramp.empty())
+    section.at("ramp").fail("is of a training step, expected no such key beside rl: every step has as many prompts");
+  campaign.scenario = scenarios::load_scenario(scenarios::parse_yaml(rl.update_yaml, document.place().file.text()));
+  campaign.scenario.id = rl.id;
+  campaign.scenario.job.description = rl.description;
+  if (const Settings* cost = document.find("cost"); cost != nullptr && cost->is_mapping())
+    campaign.scenario.job.training.price_per_gpu_hour_usd = cost->get_number("price_per_gpu_hour_usd", 0);
+  campaign.report = workloads::simulate_step(campaign.scenario.job);
+  campaign.machine = machine_of(campaign.scenario, campaign.report.memory.stages);
+  campaign::Machine& machine = campaign.machine;
+  machine.gpus = machine.replica_gpus = rl.gpus;
+  machine.nodes = std::max<std::int64_t>(1, rl.gpus / machine.gpus_per_node);
+  machine.replicas = 1;
+  machine.kinds.clear();
+  machine.global = rl.spec.batch.count();
+  machine.seq = std::max<std::int64_t>(1, std::llround(study.steps.tokens / static_cast<double>(machine.global)));
+  campaign.report.iteration = sim::seconds(study.step_s());
+  campaign.report.memory.fits = study.prices.fits;
+  const std::size_t slow = slow_causes(campaign.spec.fleet);
+  campaign.prices = {1, slow + 1, std::vector<sim::Duration>(slow + 1), {}, 0};
+  const std::vector<char> done = for_each_parallel(slow + 1, jobs, "states of the machine", [&](std::size_t i) {
+    const campaign::Cause* cause = slow_cause(campaign.spec.fleet, i);
+    campaign.prices.step[i] = i == 0 ? campaign.report.iteration
+                                     : price(cause, machine, [&](double rate) { return rl_step(study, cause, rate); });
+  });
+  campaign.interrupted = std::find(done.begin(), done.end(), 0) != done.end();
+  return campaign;
 }
 
 }  // namespace
@@ -171,21 +244,14 @@ campaign::Machine machine_of(const scenarios::Scenario& scenario, const std::vec
 }
 
 PricedCampaign price_campaign(const Settings& document, unsigned jobs) {
+  if (document.is_mapping() && document.find("rl") != nullptr) return price_rl_campaign(document, jobs);
   PricedCampaign campaign;
   campaign.scenario = scenarios::load_scenario(document);
-  std::optional<campaign::Spec> spec = scenarios::load_campaign(document);
-  if (!spec) {
-    throw sim::UserError(
-        fmt::format("{}: campaign: is missing, expected as in {{tokens: 15e12, failures: llama3-2024}}",
-                    document.place().file.text()));
-  }
-  campaign.spec = std::move(*spec);
+  campaign.spec = spec_of(document);
   campaign.report = workloads::simulate_step(campaign.scenario.job);
   campaign.machine = machine_of(campaign.scenario, campaign.report.memory.stages);
   const auto levels = static_cast<std::size_t>(missing_replicas(campaign, document)) + 1;
-  const auto slow = static_cast<std::size_t>(
-      std::count_if(campaign.spec.fleet.causes.begin(), campaign.spec.fleet.causes.end(),
-                    [](const campaign::Cause& cause) { return cause.effect == campaign::Effect::slow; }));
+  const std::size_t slow = slow_causes(campaign.spec.fleet);
   std::vector<std::int64_t> globals;
   for (const campaign::Ramp& ramp : campaign.spec.ramp) globals.push_back(ramp.global);
   globals.push_back(campaign.scenario.job.batch.global);
@@ -195,7 +261,9 @@ PricedCampaign price_campaign(const Settings& document, unsigned jobs) {
   const std::vector<char> done = for_each_parallel(step.size(), jobs, "states of the machine", [&](std::size_t i) {
     const State state{i / (levels * (slow + 1)), i / (slow + 1) % levels, i % (slow + 1)};
     const bool usual = state.phase + 1 == globals.size() && state.level == 0 && state.slow == 0;
-    step[i] = usual ? campaign.report.iteration : price(campaign, document, state, globals[state.phase]);
+    const auto at = [&](double rate) { return step_of(campaign, document, state, globals[state.phase], rate); };
+    step[i] =
+        usual ? campaign.report.iteration : price(slow_cause(campaign.spec.fleet, state.slow), campaign.machine, at);
   });
   campaign.interrupted = std::find(done.begin(), done.end(), 0) != done.end();
   return campaign;
