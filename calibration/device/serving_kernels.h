@@ -86,7 +86,8 @@ enum class Dealt : std::uint8_t { in_turn, by_chance };
 /// (trtllm-gen, `moe_config.backend: TRTLLM`), which other engines take from FlashInfer as their only ones.
 /// Marlin's widen weights of 4 bits in registers, whatever their form: vLLM has numbers of them for integers. Behind
 /// DeepEP, SGLang multiplies blocks of fp8 with DeepGEMM: as many rows for each expert as a buffer has, most of them
-/// masked, behind the low-latency exchange; else the rows that came, one expert's after another's.
+/// masked, behind the low-latency exchange; else the rows that came, one expert's after another's, with the host's
+/// launches in its table. A simulated iteration asks for neither: with them runs of GB300 came out further off.
 enum class ExpertKernels : std::uint8_t { grouped, least_latency, marlin, masked, contiguous };
 
 /// Experts of one rank with their activation, after the choice and ahead of the sum over ranks.

@@ -168,9 +168,6 @@ IterationTimes::Part IterationTimes::of_rows(const ServedOp& op, const PassRows&
       seen.tokens = load.rows / seen.top_k;
       seen.ranks = 1;
       seen.slots = 0;
-      if (seen.kernels == calibration::ExpertKernels::grouped && habits.exchanges == "deepep")
-        seen.kernels =
-            rows <= habits.few_rows ? calibration::ExpertKernels::masked : calibration::ExpertKernels::contiguous;
     }
     const double expert = (mixture.gated ? 3 : 2) * mixture.hidden * mixture.ffn;
     const double bytes = load.activated * expert * calibration::weight_bytes(mixture.type) +
