@@ -137,7 +137,7 @@ std::vector<Kernel> optimizer_kernels(OptimizerKind optimizer, const Precision& 
   const auto add = [&](const std::string& name, Streaming kernel, double bytes) {
     kernels.push_back({name, device.streaming(kernel, bytes), false, 0, bytes, {}});
   };
-  if (style.clears_gradients) add("clear gradients", Streaming::copy, weights.held * gradient);
+  if (style.clears_gradients()) add("clear gradients", Streaming::copy, weights.held * gradient);
   if (optimizer >= OptimizerKind::muon) {
     const double own = follow ? state / 2 : gradient;
     add_own_kernels(optimizer, {state, moment, own, follow ? 0 : element},
