@@ -302,7 +302,7 @@ void check_buckets(const Settings& document, const calibration::BucketPolicy& po
   const double bucket = std::max(static_cast<double>(policy.parameter_bucket.value()),
                                  policy.bucket_elements_per_rank * ranks * bytes_each);
   if (gathered / bucket <= kMostBuckets) return;
-  fail_at(document, "software.parameter_bucket",
+  fail_at(document, "software.buckets.parameter_bucket",
           fmt::format("got buckets of {:.3g} bytes, which cut the model into {:.3g}, expected at least {:.3g} bytes",
                       bucket, gathered / bucket, std::ceil(gathered / kMostBuckets)));
 }

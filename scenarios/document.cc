@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <string_view>
 
+#include "calibration/framework/software.h"
 #include "scenarios/library.h"
 #include "scenarios/load.h"
 #include "scenarios/scenario.h"
@@ -157,14 +158,14 @@ void open_words(Settings& document, const std::string& dotted) {
   }
 }
 
-/// Where a key of a software generation stands in `document`: flat, or in a block that it may be written in.
+/// Where a key of a software generation stands in `document`, as it is written there, or else would be written now.
 std::string written_key(const Settings& document, const std::string& dotted) {
-  const std::string name = dotted.substr(dotted.rfind('.') + 1);
-  const std::vector<std::string> forms{"software." + name, "software.host." + name, "software.fitted." + name};
-  if (std::find(forms.begin(), forms.end(), dotted) == forms.end()) return dotted;
-  const auto there =
-      std::find_if(forms.begin(), forms.end(), [&](const auto& form) { return document.find_path(form) != nullptr; });
-  return there != forms.end() ? *there : dotted;
+  const std::string prefix = shelf_of("software").key + ".";
+  const Settings* software = document.find_path(shelf_of("software").key);
+  const bool trains = document.find("serving") == nullptr;  // engines have keys of their own
+  if (!dotted.starts_with(prefix) || software == nullptr || !trains) return dotted;
+  const std::string key = dotted.substr(prefix.size()), there = calibration::spelled_in(*software, key);
+  return prefix + (there.empty() ? calibration::present_key(key) : there);
 }
 
 /// As set_path, where a step such as "pools[0]" is an item of a list that is there.

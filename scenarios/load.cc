@@ -24,9 +24,17 @@ namespace {
 void note_changes(Job& job, const Shelf& shelf, const Settings& reference, const Resolved& resolved) {
   if (!resolved.changed) return;
   std::vector<std::string> changed;
-  for (const auto& [name, member] : reference.members()) {
-    if (name != "inherits") changed.push_back(name);
-  }
+  const auto list = [&](const Settings& keys, const std::string& above, const auto& again) -> void {
+    for (const auto& [name, member] : keys.members()) {
+      const std::string key = above + name;
+      const bool block = shelf.kind == "software" && key != "recipe" && calibration::is_block(key);
+      if (block && member.is_mapping())
+        again(member, key + ".", again);
+      else if (key != "inherits")
+        changed.push_back(key);
+    }
+  };
+  list(reference, "", list);
   job.assumptions.push_back(
       fmt::format("{}: {} with {} changed by the scenario.", shelf.key, resolved.name, fmt::join(changed, ", ")));
 }
@@ -181,7 +189,7 @@ void load_software(const Settings& document, Job& job) {
   static MadeOnce<calibration::Software>& known = *new MadeOnce<calibration::Software>;
   const auto load = [](const Settings& generation) { return calibration::Software::load(generation, recipe_book()); };
   job.software = reference->is_mapping() ? load(software.document) : known.of(software.document, load);
-  if (const Settings* schedule = software.document.find("schedule"); schedule != nullptr)
+  if (const Settings* schedule = software.document.find_path("defaults.parallelism.schedule"); schedule != nullptr)
     schedule->as_choice(workloads::schedule_names());
   note_changes(job, shelf, *reference, software);
 }

@@ -251,7 +251,7 @@ void load_expert_style(const Settings& document, Job& job) {
   style.pads_to_capacity = boolean(section, "pad_to_capacity", false);
   if (style.pads_to_capacity && style.capacity_factor == 0)
     section->at("pad_to_capacity").fail("got true, expected false, or a capacity_factor beside it");
-  style.fused_permutation = boolean(section, "fused_permutation", !job.software.layers.experts.unfused_permutation);
+  style.fused_permutation = boolean(section, "fused_permutation", job.software.defaults.fused_permutation);
   const calibration::ExpertHabits& habits = job.software.layers.experts;
   const bool leaves = style.fused_mlp && job.overlap.experts;
   style.around = {habits.weighs_activations, habits.pads_rows, leaves ? habits.spare_processors : 0};

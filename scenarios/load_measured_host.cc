@@ -6,6 +6,7 @@
 
 #include "calibration/device/measured_host.h"
 #include "calibration/framework/serving_engine.h"
+#include "calibration/framework/software.h"
 #include "scenarios/load.h"
 
 namespace orrery::scenarios {
@@ -17,11 +18,16 @@ using workloads::Job;
 
 constexpr double kTimesThroughMemory = 3;
 
+/// What the scenario itself says of its software.
+sim::Settings said_of_software(const sim::Settings& document) {
+  const sim::Settings* software = document.find("software");
+  return software != nullptr ? calibration::with_present_keys(*software) : sim::Settings{};
+}
+
 /// But for what the scenario itself says.
-void at_pace(HostCosts& host, double pace, const sim::Settings& document) {
+void at_pace(HostCosts& host, double pace, const sim::Settings& said) {
   const auto slow = [&](const char* key, Duration& time) {
-    if (document.find_path(fmt::format("software.{}", key)) == nullptr)
-      time = sim::seconds(pace * sim::to_seconds(time));
+    if (said.find_path(fmt::format("host.{}", key)) == nullptr) time = sim::seconds(pace * sim::to_seconds(time));
   };
   slow("kernel_issue", host.kernel_issue);
   slow("operation_host", host.operation_host);
@@ -51,11 +57,12 @@ std::string pace_text(const calibration::MeasuredHost& host, const std::string& 
 
 void take_measured_host(const sim::Settings& document, Job& job) {
   const calibration::MeasuredHost host = calibration::measured_host(job.machine.device);
+  const sim::Settings software = said_of_software(document);
   if (host.launch > 0) {
-    at_pace(job.software.host, host.pace(), document);
+    at_pace(job.software.host, host.pace(), software);
     job.assumptions.push_back(pace_text(host, job.software.name));
   }
-  const sim::Settings* said = document.find_path("software.compute_slowdown_under_collective");
+  const sim::Settings* said = software.find_path("slowdowns.compute_slowdown_under_collective");
   if (host.beside.empty() || said != nullptr) return;
   const workloads::Machine& m = job.machine;
   // Data parallelism leaves the node where the job does.

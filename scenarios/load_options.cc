@@ -59,7 +59,7 @@ void load_master(const Settings* classes, Job& job) {
   const auto sixteen = [](DataType type) { return type == DataType::bf16 || type == DataType::fp16; };
   const bool said = given(classes, "parameters") != nullptr && given(classes, "gradients") != nullptr;
   const bool alone = said && sixteen(precision.parameters) && sixteen(precision.gradients);
-  if (!alone || !job.software.layers.linear.copies_units || job.software.optimizer.follows_weights()) return;
+  if (!alone || !job.software.layers.linear.copies_units() || job.software.optimizer.follows_weights()) return;
   job.software.optimizer.states = calibration::OptimizerStates::as_weights;
   job.assumptions.emplace_back(
       "precision.master is not given: none, as parameters and gradients are said to be in 16 bits and FSDP2 keeps what "

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "calibration/framework/software.h"
 #include "scenarios/library.h"
 #include "scenarios/schema.h"
 
@@ -24,19 +25,17 @@ Settings reference_in(const Settings& scenario, const Shelf& shelf) {
   return software_of(scenario, said ? *reference : Settings::scalar(kDefaultSoftware, {"default", 0, 0}));
 }
 
-/// The key itself, where it is named with the block that it may be written in.
-std::string flat(const std::string& key) {
-  for (const char* block : {"software.host.", "software.fitted."}) {
-    if (key.starts_with(block)) return "software." + key.substr(std::string(block).size());
-  }
-  return key;
+/// The key where it stands, where it is named without its block, or with `fitted`.
+std::string at_its_place(const std::string& key) {
+  const std::string prefix = shelf_of("software").key + ".";
+  return key.starts_with(prefix) ? prefix + calibration::present_key(key.substr(prefix.size())) : key;
 }
 
 }  // namespace
 
 DocumentKey document_key(const Settings& path) {
   if (!path.is_scalar()) path.fail("expected a key, as in software.kernel_issue");
-  const std::string text = flat(path.text());
+  const std::string text = at_its_place(path.text());
   std::vector<std::string> known;
   for (const char* kind : {"devices", "fabrics", "software"}) {
     const std::string prefix = shelf_of(kind).key + ".";

@@ -10,7 +10,7 @@
 namespace orrery::scenarios {
 
 /// A key of a device profile, a fabric or a software generation, as scenarios name it: "cluster.device.sustained.
-/// matmul" is the key "sustained.matmul" on the shelf of devices, and "software.host.kernel_issue" is "kernel_issue".
+/// matmul" is the key "sustained.matmul" on the shelf of devices, and "software.kernel_issue" is "host.kernel_issue".
 struct DocumentKey {
   std::string kind;  // "devices", "fabrics" or "software"
   std::string key;   // within the document

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "calibration/framework/software.h"
 #include "scenarios/schema.h"
 #include "scenarios/synonyms.h"
 #include "sim/settings.h"
@@ -50,6 +51,14 @@ Node build_tree() {
       rest = dot == std::string_view::npos ? std::string_view{} : rest.substr(dot + 1);
     }
     node->key = &key;
+  }
+  // Keys of a generation's blocks may stand without these.
+  const std::string prefix = "software.";
+  Node& software = root.member("software");
+  for (const Key& key : schema()) {
+    if (!key.path.starts_with(prefix)) continue;
+    const std::string place = key.path.substr(prefix.size()), name = place.substr(place.find('.') + 1);
+    if (name != place && calibration::present_key(name) == place) software.member(name).key = &key;
   }
   return root;
 }
@@ -207,6 +216,10 @@ std::string help(const std::string& key) {
     return out;
   }
   if (const std::string meant = key_meant(key); meant != key) return help(meant);
+  if (const std::string prefix = "software."; key.starts_with(prefix)) {
+    const std::string place = calibration::present_key(key.substr(prefix.size()));
+    if (prefix + place != key) return help(prefix + place);
+  }
   if (const std::string of = key_of_value(key); !of.empty())
     return fmt::format("{} is {} of {}.\n", key, value_meant(of, key), of) + help(of);
   // The last part alone is what people remember: look for near misses of whole paths first, then of names.

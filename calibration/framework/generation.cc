@@ -27,35 +27,50 @@ std::string written(const Settings& value) {
   return fmt::format("[{}]", fmt::join(items, ", "));
 }
 
-/// Keys and values, those of recipes as recipe.<part>.
-std::vector<std::pair<std::string, Settings>> flat_keys(const Settings& keys) {
-  std::vector<std::pair<std::string, Settings>> flat;
-  for (const auto& [key, value] : keys.members()) {
-    if (key != "recipe") {
+void flatten(const Settings& keys, const std::string& above, std::vector<std::pair<std::string, Settings>>& flat) {
+  for (const auto& [name, value] : keys.members()) {
+    const std::string key = above + name;
+    if (!is_block(key)) {
       flat.emplace_back(key, value);
       continue;
     }
-    if (!value.is_mapping()) value.expected("parts and their variants, as in {rotary: fused}");
-    for (const auto& [part, variant] : value.members()) flat.emplace_back("recipe." + part, variant);
+    if (!value.is_mapping())
+      value.expected(key == "recipe" ? "parts and their variants, as in {rotary: fused}"
+                                     : "a mapping of keys and values");
+    flatten(value, key + ".", flat);
   }
+}
+
+/// Keys and values, those of blocks as recipe.<part>.
+std::vector<std::pair<std::string, Settings>> flat_keys(const Settings& keys) {
+  std::vector<std::pair<std::string, Settings>> flat;
+  flatten(keys, "", flat);
   return flat;
 }
 
-/// What a feature sets, as a generation's document holds it, where recipes may be written as recipe.<part>.
+void put_at(Settings& document, const std::string& key, const Settings& value) {
+  key.find('.') != std::string::npos ? document.set_path(key, value) : document.set(key, value);
+}
+
+/// What a feature sets, as a generation's document holds it, where keys of blocks may be written as recipe.<part>.
 Settings nested(const Settings& keys) {
   Settings whole = Settings::mapping(keys.place(), keys.path());
-  for (const auto& [key, value] : flat_keys(with_present_keys(keys)))
-    key.starts_with("recipe.") ? whole.set_path(key, value) : whole.set(key, value);
+  for (const auto& [key, value] : flat_keys(with_present_keys(keys))) put_at(whole, key, value);
   return whole;
+}
+
+/// Keys as they are written, without the blocks that they stand in.
+Settings flattened(const Settings& keys) {
+  Settings flat = Settings::mapping(keys.place(), keys.path());
+  for (const auto& [key, value] : flat_keys(keys)) flat.set(key, value);
+  return flat;
 }
 
 /// The same. Throws UserError for names that are not `known`, and for values that are not theirs.
 Settings checked(const Settings& keys, const std::vector<std::string>& known) {
   if (!keys.is_mapping()) keys.expected("a mapping of keys and values");
   const Settings whole = nested(keys);
-  Settings flat = Settings::mapping(keys.place(), keys.path());
-  for (const auto& [key, value] : flat_keys(with_present_keys(keys))) flat.set(key, value);
-  flat.refuse_unknown(known);
+  refuse_other_keys(flattened(with_present_keys(keys)), known);
   software_keys().check(whole);
   return whole;
 }
@@ -166,7 +181,7 @@ class Resolver {
 
   void put(const std::string& key, const Settings& value, KeySource::Kind kind, const std::string& name,
            std::size_t document) {
-    key.starts_with("recipe.") ? out_.document.set_path(key, value) : out_.document.set(key, value);
+    put_at(out_.document, key, value);
     const auto same = [&](const KeySource& source) { return source.key == key; };
     std::erase_if(out_.sources, same);
     out_.sources.push_back({key, kind, name, document});
@@ -196,18 +211,17 @@ class Resolver {
     }
   }
 
-  /// The keys of a block, which may stand nowhere else in its document.
-  const Settings* block_of(const Settings& document, std::string_view name, SoftwareBlock block) const {
-    const Settings* keys = document.find(name);
-    if (keys == nullptr) return nullptr;
-    keys->refuse_unknown(keys_of(block));
-    for (const auto& [key, value] : keys->members()) {
-      const Settings* host = name == "fitted" ? document.find("host") : nullptr;
-      const Settings* again = host != nullptr ? host->find(key) : nullptr;
-      if (again == nullptr) again = document.find(key);
+  /// Numbers that were fitted, which may stand nowhere else in their document.
+  static Settings fitted_in(const Settings& document, const Settings& others) {
+    const Settings* keys = document.find("fitted");
+    if (keys == nullptr) return {};
+    Settings fitted = flattened(*keys);
+    refuse_other_keys(fitted, keys_of(SoftwareBlock::fitted));
+    for (const auto& [key, value] : fitted.members()) {
+      const Settings* again = others.find(key);
       if (again != nullptr) value.fail(fmt::format("given twice, first in line {}", again->place().line));
     }
-    return keys;
+    return fitted;
   }
 
   void put_document(std::size_t i) {
@@ -217,20 +231,19 @@ class Resolver {
     for (const Active& one : active_) {
       if (one.document == i) put_feature(one);
     }
-    const Settings* host = block_of(document, "host", SoftwareBlock::host);
-    const Settings* fitted = block_of(document, "fitted", SoftwareBlock::fitted);
-    Settings flat = Settings::mapping(document.place());
+    Settings rest = Settings::mapping(document.place());
     for (const auto& [key, value] : document.members()) {
+      if (key != "recipe" && is_block(key)) value.refuse_unknown(software_keys().names_below(key));
       if (key == "name" || key == "provenance" || key == "facts" || key == "offers")
         out_.document.set(key, value);
       else if (key == "adapters")
         out_.adapters = value;
-      else if (key != "features" && key != "without" && key != "collectives" && key != "host" && key != "fitted")
-        flat.set(key, value);
+      else if (key != "features" && key != "without" && key != "collectives" && key != "fitted")
+        rest.set(key, value);
     }
+    const Settings flat = flattened(rest), fitted = fitted_in(document, flat);
     put_all(flat, KeySource::Kind::generation, name, i);
-    if (host != nullptr) put_all(*host, KeySource::Kind::generation, name, i);
-    if (fitted != nullptr) put_all(*fitted, KeySource::Kind::fitted, name, i);
+    if (!fitted.is_null()) put_all(fitted, KeySource::Kind::fitted, name, i);
   }
 
   const std::vector<WrittenGeneration>& chain_;

@@ -37,9 +37,10 @@ enum class QueryLayers : std::uint8_t { joint, parted, separate };
 /// When operands of 8 bits are cast: by kernels of their own, by those that make the tensor, or, where all of it shares
 /// a scale, behind a pass that looks for its largest magnitude, or one that the kernel which makes it has looked for.
 enum class Casts : std::uint8_t { apart, fused, scaled, scaled_by_makers };
-/// What of a chunk is cut into buckets of a given size: every chunk; the first of a pipeline, others being one; or
-/// none, buckets being chunks, or where there is one chunk its layers.
-enum class BucketCut : std::uint8_t { every_chunk, first_chunk, as_model };
+/// What of a chunk is cut into buckets of a given size: every chunk, by layers or, those of gradients, by the weight
+/// that fills one; the first of a pipeline, others being one; or none, buckets being chunks, or where there is one
+/// chunk its layers.
+enum class BucketCut : std::uint8_t { every_chunk, by_weight, first_chunk, as_model };
 /// With sharding: optimizer, gradients are scattered; or all-reduced, in the type of the activations; or in their own,
 /// behind the last backward pass.
 enum class ShardReduction : std::uint8_t { scatter, all_reduce, all_reduce_last };
@@ -61,6 +62,28 @@ enum class OptimizerStates : std::uint8_t { fp32, moments_16bit, as_weights };
 /// With states in the host's memory, gradients leave behind the last backward pass; with each, those of several being
 /// added up by the device; or by the host, which clips them too.
 enum class OffloadedGradients : std::uint8_t { behind_passes, in_passes, added_by_host };
+/// Whole gradients stay and are set to zero at a step's begin; or backward passes make them, those of a chunk living
+/// from its first backward pass to its last.
+enum class GradientBuffers : std::uint8_t { held, on_demand };
+/// What a stage holds of what it received: what passes still need; that of each chunk until it receives again, with its
+/// gradient; or a buffer for every micro-batch of a step.
+enum class ReceivedBuffers : std::uint8_t { as_needed, last_held, every_micro_batch };
+/// Where messages between stages overlap, all of them do, or those where a forward pass follows a backward one alone;
+/// or interleaved 1F1B runs slot by slot, at the end of each of which stages wait for what neighbours send them in it.
+enum class MessagePhases : std::uint8_t { all, steady, slots };
+/// Units of sharded parameters that stay gathered from their forward to their backward pass: embedding and head; the
+/// last block too; or none, the former being gathered again behind the loss.
+enum class KeptUnits : std::uint8_t { ends, ends_and_last, none };
+/// Copies of keys and values ahead of attention: none; out of a tensor that queries share with them, which stays; or to
+/// as many heads as queries have.
+enum class KeyCopies : std::uint8_t { none, apart, repeated };
+/// Units of sharded parameters are used in the buffer of their gather; copied out of it, and their gradients into that
+/// of the reduction; or so out of memory of another stream's pool.
+enum class UnitGathers : std::uint8_t { in_place, copied, own_pool };
+/// As what sharded parameters travel that are gathered in every pass: in their type, or in blocks of int8; and their
+/// gradients: in theirs, or in blocks of int4.
+enum class FetchedAs : std::uint8_t { own_type, int8 };
+enum class ReducedAs : std::uint8_t { own_type, int4 };
 /// Messages between stages overlap by default: never, where stages have several chunks, or always.
 enum class PipelineOverlap : std::uint8_t { never, of_chunks, always };
 std::string_view name_of(WeightGradients gradients);
@@ -76,6 +99,14 @@ std::string_view name_of(ScatteredMessages messages);
 std::string_view name_of(OptimizerStates states);
 std::string_view name_of(OffloadedGradients gradients);
 std::string_view name_of(PipelineOverlap overlap);
+std::string_view name_of(GradientBuffers buffers);
+std::string_view name_of(ReceivedBuffers buffers);
+std::string_view name_of(MessagePhases phases);
+std::string_view name_of(KeptUnits units);
+std::string_view name_of(KeyCopies copies);
+std::string_view name_of(UnitGathers gathers);
+std::string_view name_of(FetchedAs type);
+std::string_view name_of(ReducedAs type);
 /// The output of attention, into the layout of the projection: a copy that is kept, or that the backward pass makes
 /// again.
 enum class OutputCopy : std::uint8_t { none, kept, made_again };
@@ -129,6 +160,7 @@ struct ScenarioDefaults {
   bool experts_follow_tensor = false;  // experts are cut over the tensor group, whatever a scenario says
   bool sequence_parallel = false;
   bool overlap_tensor = false, overlap_gradients = false, overlap_parameters = false;
+  bool fused_permutation = true;
   PipelineOverlap overlap_pipeline = PipelineOverlap::never;
   bool operator==(const ScenarioDefaults&) const = default;
 };
@@ -161,7 +193,8 @@ struct LinearStyle {
   bool sequence_behind_batch = false;  // what a tensor group exchanges is copied into, or out of, the order of ranks
   bool recomputes_needed_only = false;  // of recomputed parts, no product whose result no gradient needs
   bool exchanges_fused = false;         // one that overlaps does so with a product of its own, and nothing else
-  bool copies_units = false;  // units of sharded parameters are copied out of their gather and into their reduction
+  UnitGathers unit_gathers = UnitGathers::in_place;
+  bool copies_units() const { return unit_gathers != UnitGathers::in_place; }
   bool operator==(const LinearStyle&) const = default;
 };
 
@@ -180,7 +213,6 @@ struct ExpertHabits {
   bool weighs_activations = false;  // what an expert's activation makes is scaled by each token's routing weight
   bool pads_rows = false;           // in types with scales, rows of each expert are copied out to whole blocks of these
   double spare_processors = 0;      // SMs that fused products leave free where exchanges run beside another micro-batch
-  bool unfused_permutation = false;  // tokens come into the order of experts by index operations, one kernel each
   bool operator==(const ExpertHabits&) const = default;
 };
 
@@ -204,20 +236,15 @@ struct LayerStyle {
 struct AttentionStyle {
   double qkv_copies = 0;  // times that q, k and v are copied on the way to the attention kernel, beyond its recipe
   double qkv_gradient_copies = 0;  // and their gradients on the way back
-  bool repeats_keys = false;       // keys and values are copied out to as many heads as queries have
+  KeyCopies key_copies = KeyCopies::none;
+  bool repeats_keys() const { return key_copies == KeyCopies::repeated; }
   OutputCopy output_copy = OutputCopy::none;
-  bool keeps_first_keys = false;        // keys and values are copied, and stay where queries lie beside them too
   bool gathered_in_blocks = false;      // gathered keys are attended to block by block, gradients sent on in fp32
   double fused_softmax_matrices = 1;    // unfused attention: score matrices that the softmax kernel takes at a time
   bool fused_softmax_by_heads = false;  // whether that kernel may run is judged by the heads of a rank, by mistake
   AttentionKernel attention_kernel = AttentionKernel::fused;
   double score_operations = 0;  // in fp32, of each score beyond those of that kernel
-  /// The host reads from the device, which idles for each: transfer, wake-up, launch of what follows.
-  struct HostReads {
-    double per_attention = 0;  // times, in a forward pass of attention
-    sim::Duration each{};
-    bool operator==(const HostReads&) const = default;
-  } host_reads;
+  sim::Duration host_reads{};   // in which the device idles in a forward pass, while the host reads numbers from it
   bool operator==(const AttentionStyle&) const = default;
 };
 
@@ -229,7 +256,7 @@ struct BucketPolicy {
   bool data_collectives_in_step = false;  // a chunk's collectives begin on all pipeline stages at a time
   double bucket_elements_per_rank = 0;    // a bucket of given size holds at least this for each data-parallel rank
   BucketCut cut = BucketCut::every_chunk;
-  bool gradient_buckets_by_weight = false;  // one is closed by the weight that fills it, else by the layer
+  bool closes_by_weight() const { return cut == BucketCut::by_weight; }
   bool one_launch_queue = false;  // what is launched behind a reduction of gradients begins no earlier than it does
   bool operator==(const BucketPolicy&) const = default;
 };
@@ -255,8 +282,10 @@ struct FetchStyle {
   sim::Duration fetch_call_per_rank{};  // host time of a call for each rank's part
   double live_parameters = 0;           // elements at hand from which nothing is fetched ahead; 0: no limit
   double reuse_distance = 0;            // elements of other weights until its next use up to which a weight stays
-  bool quantised_fetches = false;       // parameters travel in blocks of int8
-  bool quantised_reductions = false;    // gradients travel in blocks of int4
+  FetchedAs fetched_as = FetchedAs::own_type;
+  ReducedAs reduced_as = ReducedAs::own_type;
+  bool quantised_fetches() const { return fetched_as == FetchedAs::int8; }
+  bool quantised_reductions() const { return reduced_as == ReducedAs::int4; }
   UnitReduction reduction = UnitReduction::every_pass;
   bool reduces_last_pass() const { return reduction == UnitReduction::last_pass; }
   bool reduces_groups_once() const { return reduction == UnitReduction::groups_once; }
@@ -266,11 +295,9 @@ struct FetchStyle {
 /// How activations and gradients go from stage to stage.
 struct MessagePolicy {
   bool host_waits_for_pipeline = false;  // the host synchronises with the device after every pipeline send/receive
-  bool overlap_pipeline_warmup = true;   // where messages overlap, those between two forward or backward passes do too
+  MessagePhases phases = MessagePhases::all;
   /// An interleaved pipeline with as many micro-batches as stages runs all forward passes before any backward one.
   bool runs_one_group_forward = true;
-  /// Interleaved 1F1B runs slot by slot: at the end of each, stages wait for what neighbours send them in it.
-  bool ends_slots = false;
   ScatteredMessages scattered = ScatteredMessages::none;  // split over the tensor group, gathered by NVLink
   /// Host time on either side ahead of a message, in which its stages agree on the shapes of its tensors.
   sim::Duration activation_shapes_host{}, gradient_shapes_host{};
@@ -282,7 +309,8 @@ struct OptimizerStyle {
   std::shared_ptr<const Recipe> recipe;  // of the update; null: nothing runs
   OptimizerStates states = OptimizerStates::fp32;
   bool follows_weights() const { return states == OptimizerStates::as_weights; }
-  bool clears_gradients = true;  // their buffers are set to zero; else backward passes make new ones
+  GradientBuffers gradient_buffers = GradientBuffers::held;
+  bool clears_gradients() const { return gradient_buffers == GradientBuffers::held; }
   // With states in the host's memory (offload.optimizer).
   OffloadedGradients offloaded_gradients = OffloadedGradients::behind_passes;
   bool leaves_in_passes() const { return offloaded_gradients != OffloadedGradients::behind_passes; }
@@ -304,16 +332,12 @@ struct HostLaunches {
 
 /// What stays allocated that the computation does not need.
 struct MemoryHabits {
-  bool keeps_pipeline_outputs = false;    // a stage's output stays allocated until its backward pass
-  bool receives_apart = false;            // every micro-batch of a step has buffers of its own for what is received
-  double allocator_overhead = 0;          // held by the caching allocator beyond what is allocated, over the latter
-  sim::Bytes context_memory{};            // CUDA context with the libraries' kernels and workspaces
-  sim::Bytes communicator_memory{};       // buffers of one NCCL communicator
-  bool allocates_gradients_late = false;  // a chunk's whole gradients live from its first backward pass to its last
-  bool frees_end_unit = false;            // FSDP's root unit, embedding and head, is gathered again behind the loss
-  bool gathers_in_own_pool = false;       // units of sharded parameters are gathered in memory of another stream's pool
-  bool keeps_last_unit = false;           // the last block's stays gathered from its forward to its backward pass
-  bool holds_last_inputs = false;  // a chunk holds what it received last, and its gradient, until it receives again
+  bool keeps_pipeline_outputs = false;  // a stage's output stays allocated until its backward pass
+  ReceivedBuffers received = ReceivedBuffers::as_needed;
+  double allocator_overhead = 0;     // held by the caching allocator beyond what is allocated, over the latter
+  sim::Bytes context_memory{};       // CUDA context with the libraries' kernels and workspaces
+  sim::Bytes communicator_memory{};  // buffers of one NCCL communicator
+  KeptUnits units_kept = KeptUnits::ends;
   HostLaunches launches;
   bool walks_allocator = false;         // reserved memory is walked tensor by tensor through the caching allocator
   bool gathers_into_gradients = false;  // mxfp8 weights alone are kept; what is gathered lies in the gradients' buffer
@@ -362,7 +386,7 @@ struct Software {
   bool operator==(const Software&) const = default;
 
   /// Reads the keys of a generation (see generation.h), whose recipes are those of the book. Throws sim::UserError.
-  static Software load(const sim::Settings& document, const RecipeBook& book);
+  static Software load(const sim::Settings& written, const RecipeBook& book);
 };
 
 /// The blocks of keys that a generation's documents are written in.
@@ -375,8 +399,19 @@ enum class SoftwareBlock : std::uint8_t {
 /// The names of a block's keys.
 const std::vector<std::string>& keys_of(SoftwareBlock block);
 
-/// `document` with keys of former releases as they are written now: fused_cross_entropy: true is recipe.loss: fused.
-/// Throws sim::UserError for one that has no such form, and names the key to set.
+/// `document` with every key where it stands now: one of a block that is written without it (kernel_issue is
+/// host.kernel_issue), and keys of former releases (fused_cross_entropy: true is recipe.loss: fused). Throws
+/// sim::UserError for one that has no such form, naming the key to set, and for one that is given twice.
 sim::Settings with_present_keys(const sim::Settings& document);
+/// Where a key stands whose value means what it did: host.kernel_issue for kernel_issue, defaults.parallelism.sharding
+/// for sharding; `key` itself where it has no other place.
+std::string present_key(const std::string& key);
+/// Throws sim::UserError for a member that is none of `keys`, and names the nearest, with its block or without.
+void refuse_other_keys(const sim::Settings& document, const std::vector<std::string>& keys);
+/// The path of what means `key` in a generation's document, as it is written there ("fitted.kernel_issue"); empty: it
+/// is not there.
+std::string spelled_in(const sim::Settings& generation, const std::string& key);
+/// Whether keys stand below `key`: "host", "defaults.overlap", "recipe".
+bool is_block(std::string_view key);
 
 }  // namespace orrery::calibration

@@ -28,7 +28,9 @@ using Words = std::array<std::string_view, N>;
 std::string_view name_of(WeightGradients one) { return word(one, Words<3>{"apart", "fused", "fused_16bit"}); }
 std::string_view name_of(QueryLayers one) { return word(one, Words<3>{"joint", "parted", "separate"}); }
 std::string_view name_of(Casts one) { return word(one, Words<4>{"apart", "fused", "scaled", "scaled_by_makers"}); }
-std::string_view name_of(BucketCut one) { return word(one, Words<3>{"every_chunk", "first_chunk", "as_model"}); }
+std::string_view name_of(BucketCut one) {
+  return word(one, Words<4>{"every_chunk", "by_weight", "first_chunk", "as_model"});
+}
 std::string_view name_of(ShardReduction one) { return word(one, Words<3>{"scatter", "all_reduce", "all_reduce_last"}); }
 std::string_view name_of(GradientPasses one) { return word(one, Words<3>{"once", "every_pass", "to_owners"}); }
 std::string_view name_of(TrainingGradients one) { return word(one, Words<3>{"dropped", "held", "kept"}); }
@@ -40,6 +42,16 @@ std::string_view name_of(OffloadedGradients one) {
   return word(one, Words<3>{"behind_passes", "in_passes", "added_by_host"});
 }
 std::string_view name_of(PipelineOverlap one) { return word(one, Words<3>{"never", "of_chunks", "always"}); }
+std::string_view name_of(GradientBuffers one) { return word(one, Words<2>{"held", "on_demand"}); }
+std::string_view name_of(ReceivedBuffers one) {
+  return word(one, Words<3>{"as_needed", "last_held", "every_micro_batch"});
+}
+std::string_view name_of(MessagePhases one) { return word(one, Words<3>{"all", "steady", "slots"}); }
+std::string_view name_of(KeptUnits one) { return word(one, Words<3>{"ends", "ends_and_last", "none"}); }
+std::string_view name_of(KeyCopies one) { return word(one, Words<3>{"none", "apart", "repeated"}); }
+std::string_view name_of(UnitGathers one) { return word(one, Words<3>{"in_place", "copied", "own_pool"}); }
+std::string_view name_of(FetchedAs one) { return word(one, Words<2>{"own_type", "int8"}); }
+std::string_view name_of(ReducedAs one) { return word(one, Words<2>{"own_type", "int4"}); }
 std::string_view name_of(OutputCopy one) { return word(one, Words<3>{"none", "kept", "made_again"}); }
 
 std::string_view name_of(AttentionKind attention) { return attention == AttentionKind::flash ? "flash" : "unfused"; }

@@ -45,12 +45,12 @@ Generation resolved(const std::vector<std::string>& yaml) {
 }
 
 std::string value(const Generation& generation, const char* key) {
-  const Settings* found = generation.document.find_path(key);
+  const Settings* found = generation.document.find_path(present_key(key));
   return found != nullptr ? found->text() : "";
 }
 
 std::string set_by(const Generation& generation, const char* key) {
-  const KeySource* source = generation.source_of(key);
+  const KeySource* source = generation.source_of(present_key(key));
   return source != nullptr ? text(*source) : "";
 }
 
@@ -115,7 +115,7 @@ TEST_CASE(
   CHECK(value(resolved({"features: [fast]\n", "features: [faster]\n"}), "kernel_issue") == "500 ns");
   const std::string two = refusal({"features: [fast, slow]\n"});
   CHECK(says(two, "n0.yaml:1:"));
-  CHECK(says(two, "\"slow\", which sets kernel_issue to 9 us where \"fast\" sets it to 1 us"));
+  CHECK(says(two, "\"slow\", which sets host.kernel_issue to 9 us where \"fast\" sets it to 1 us"));
   CHECK(says(two, "without: [fast]"));
   // The nearer document is the one that can be changed.
   CHECK(says(refusal({"features: [fast]\n", "features: [slow]\n"}), "n0.yaml:1:"));
@@ -134,7 +134,7 @@ TEST_CASE("every key says what set it") {
   CHECK(set_by(g, "dropout") == "n1");
   CHECK(set_by(g, "recipe.activation") == "without fused");
   CHECK(set_by(g, "transfer_issue").empty());
-  CHECK(g.source_of("kernel_issue")->document == 1);
+  CHECK(g.source_of("host.kernel_issue")->document == 1);
   const Generation changed = resolve_generation({{parse_yaml("kernel_issue: 2 us\n", "s.yaml"), ""}}, look_up, look_up);
   CHECK(set_by(changed, "kernel_issue") == "the scenario");
 }
@@ -161,7 +161,7 @@ TEST_CASE("what cannot be resolved is refused in one line at its place") {
   // Only numbers are fitted, and only the host's keys are the host's.
   CHECK(says(refusal({"fitted: {dropout: false}\n"}), "fitted.dropout: unknown key"));
   CHECK(says(refusal({"host: {pipeline_slowdown: 1.1}\n"}), "host.pipeline_slowdown: unknown key"));
-  CHECK(says(refusal({"host: {kernel_issue: 1 us}\nkernel_issue: 2 us\n"}), "given twice, first in line 2"));
+  CHECK(says(refusal({"host: {kernel_issue: 1 us}\nkernel_issue: 2 us\n"}), "given twice, first in line 1"));
   CHECK(says(refusal({"kernel_issue: 2 us\nfitted: {kernel_issue: 1 us}\n"}), "given twice, first in line 1"));
   CHECK(says(refusal({"host: {kernel_issue: 2 us}\nfitted: {kernel_issue: 1 us}\n"}), "given twice, first in line 1"));
 }
@@ -177,7 +177,7 @@ TEST_CASE("a feature's absence may say only what the feature says") {
   };
   CHECK(complaint("name: f\nsets: {dropout: true}\nabsent: {dropout: false}\n").empty());
   CHECK(says(complaint("name: f\nsets: {dropout: true}\nabsent: {kernel_issue: 1 us}\n"),
-             "absent.kernel_issue: unknown key"));
+             "absent.host.kernel_issue: unknown key"));
   CHECK(says(complaint("sets: {dropout: true}\n"), "name"));
   CHECK(says(complaint("name: f\nset: {dropout: true}\n"), "did you mean \"sets\"?"));
 }

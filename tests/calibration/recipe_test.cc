@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <iterator>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "sim/error.h"
@@ -206,4 +207,54 @@ TEST_CASE("keys of former releases say what recipes say now, or name the key to 
   CHECK(now("fused_cross_entropy: true") == "fused");
   CHECK(now("compiled_cross_entropy: false") == "in_steps");
   CHECK_THROWS_WITH(with_present_keys(parse_yaml("loss_copies: 4", "s.yaml")), ContainsSubstring("recipe.loss"));
+}
+
+TEST_CASE("a key stands in its block, with its name or without it, and a choice takes what were booleans") {
+  const auto at = [](const std::string& yaml, const char* key) {
+    const Settings now = with_present_keys(parse_yaml(yaml, "s.yaml"));
+    const Settings* found = now.find_path(key);
+    return found != nullptr ? found->text() : "";
+  };
+  for (const char* yaml : {"kernel_issue: 5 us", "host: {kernel_issue: 5 us}"})
+    CHECK(at(yaml, "host.kernel_issue") == "5 us");
+  CHECK(at("fitted: {kernel_issue: 7 us}", "fitted.host.kernel_issue") == "7 us");
+  CHECK(at("sharding: optimizer", "defaults.parallelism.sharding") == "optimizer");
+  CHECK(at("overlap_tensor: true", "defaults.overlap.tensor") == "true");
+  // Of booleans that excluded each other the one that is true counts, in any order.
+  for (const char* yaml :
+       {"{frees_end_unit: true, keeps_last_unit: false}", "{keeps_last_unit: false, frees_end_unit: true}"})
+    CHECK(at(yaml, "units_kept") == "none");
+  const std::tuple<const char*, const char*, const char*> formers[] = {
+      {"clears_gradients: false", "gradient_buffers", "on_demand"},
+      {"allocates_gradients_late: true", "gradient_buffers", "on_demand"},
+      {"gradient_buckets_by_weight: true", "buckets.bucket_cut", "by_weight"},
+      {"holds_last_inputs: true", "received_buffers", "last_held"},
+      {"receives_apart: true", "received_buffers", "every_micro_batch"},
+      {"overlap_pipeline_warmup: false", "message_phases", "steady"},
+      {"ends_slots: true", "message_phases", "slots"},
+      {"keeps_last_unit: true", "units_kept", "ends_and_last"},
+      {"repeats_keys: true", "key_copies", "repeated"},
+      {"keeps_first_keys: true", "key_copies", "apart"},
+      {"copies_units: true", "unit_gathers", "copied"},
+      {"gathers_in_own_pool: true", "unit_gathers", "own_pool"},
+      {"quantised_fetches: true", "fetched_as", "int8"},
+      {"quantised_reductions: true", "reduced_as", "int4"},
+      {"unfused_permutation: true", "defaults.experts.fused_permutation", "false"},
+      {"gradient_dtype: bf16", "defaults.precision.gradients", "bf16"},
+      {"parameter_gather_dtype: fp8", "defaults.precision.parameters", "fp8"},
+      {"overlap_pipeline: of_chunks", "defaults.overlap.pipeline", "of_chunks"}};
+  for (const auto& [yaml, key, now] : formers) {
+    INFO(yaml);
+    CHECK(at(yaml, key) == now);
+    CHECK_NOTHROW(load_software(parse_yaml(std::string("name: x\n") + yaml, "s.yaml")));
+  }
+  CHECK_THROWS_WITH(with_present_keys(parse_yaml("host_read: 30 us", "s.yaml")), ContainsSubstring("attention_reads"));
+  CHECK_THROWS_WITH(with_present_keys(parse_yaml("kernel_issue: 5 us\nhost: {kernel_issue: 6 us}", "s.yaml")),
+                    ContainsSubstring("given twice"));
+  CHECK(present_key("fitted.host.kernel_issue") == "host.kernel_issue");
+  CHECK(present_key("kernel_isue") == "kernel_isue");
+  const Settings written = parse_yaml("{inherits: vtrain, fitted: {kernel_issue: 7 us}, sharding: none}", "s.yaml");
+  CHECK(spelled_in(written, "host.kernel_issue") == "fitted.kernel_issue");
+  CHECK(spelled_in(written, "defaults.parallelism.sharding") == "sharding");
+  CHECK(spelled_in(written, "transfer_issue").empty());
 }

@@ -213,7 +213,7 @@ TEST_CASE("what used to be accepted, or to end in an internal error, is refused 
         std::string::npos);
   // 5e6 parameters, 2 bytes each, in buckets of a byte were 41.8 million events.
   CHECK(refusal({"software.parameter_bucket='1 B'", "software.bucket_elements_per_rank=0", "overlap.parameters=true"})
-            .find("software.parameter_bucket: got") != std::string::npos);
+            .find("software.buckets.parameter_bucket: got") != std::string::npos);
   CHECK(refusal({"software.parameter_bucket='1 MB'", "software.bucket_elements_per_rank=0", "overlap.parameters=true"})
             .empty());
   // Each within its bounds, together a step of weeks.

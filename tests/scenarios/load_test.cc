@@ -206,7 +206,7 @@ TEST_CASE("names may be changed in place") {
   const Job faster = job_set("software.kernel_issue=3 us");
   CHECK(faster.software.host.kernel_issue == orrery::sim::microseconds(3));
   CHECK(faster.software.host.transfer_issue == load_text(small_scenario()).job.software.host.transfer_issue);
-  CHECK(assumes(faster, "software: megatron-2023 with kernel_issue changed"));
+  CHECK(assumes(faster, "software: megatron-2023 with host.kernel_issue changed"));
   CHECK(job_set("cluster.device.memory=100 GB").machine.device.memory().value() == 100'000'000'000);
   CHECK(job_with(3, "  device: {inherits: a100-sxm-80gb, memory: 100 GB}").machine.device.memory().value() ==
         100'000'000'000);

@@ -55,8 +55,8 @@ TEST_CASE("names that nothing is called") {
              {5, "  fabric: selene", "5:3: cluster.fabric", "there is no fabric \"selene\""},
              {20, "software: megatron-20023", "20:1: software", "did you mean \"megatron-2023\"?"},
              {20, "software: {inherits: megatron-2032}", "20:12: software.inherits", "did you mean"},
-             {20, "software: {inherits: megatron-2023, schedule: 1f1c}", "20:37: software.schedule",
-              "did you mean \"1f1b\"?"},
+             {20, "software: {inherits: megatron-2023, schedule: 1f1c}",
+              "20:37: software.defaults.parallelism.schedule", "did you mean \"1f1b\"?"},
              {20, "software: [a]", "20:1: software", "expected the name of a software generation"},
              {3, "  device: ..", "3:3: cluster.device", "expected the name of a device profile"},
              {3, "  device: 'a b'", "3:3: cluster.device", "expected the name of a device profile"}});

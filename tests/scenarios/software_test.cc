@@ -109,7 +109,7 @@ TEST_CASE("what a generation names and there is not is refused with the nearest 
   CHECK(error_at_software("{inherits: megatron-2023, feature: [cuda-graphs]}") ==
         "t.yaml:20:37: software.feature: unknown key; did you mean \"features\"?");
   CHECK(error_at_software("{inherits: megatron-2023, host: {kernel_issue: fast}}")
-            .find("t.yaml:20:44: software.kernel_issue") == 0);
+            .find("t.yaml:20:44: software.host.kernel_issue") == 0);
 }
 
 TEST_CASE("a user's own generation, feature and library stand beside each other") {
@@ -188,7 +188,7 @@ TEST_CASE("a key is read from the nearest document that sets it, by a feature, a
   const std::string fitted =
       folder.write("fitted.yaml", "name: fitted\ninherits: ./old.yaml\nfitted: {kernel_issue: 6 us}\n");
   const auto reads = [](const std::string& line, const std::string& file) {
-    return reads_from(scenario(line), {"software", "kernel_issue"}, file);
+    return reads_from(scenario(line), {"software", "host.kernel_issue"}, file);
   };
   CHECK(reads(old, old));
   CHECK_FALSE(reads(graphs, old));
@@ -198,14 +198,14 @@ TEST_CASE("a key is read from the nearest document that sets it, by a feature, a
   CHECK(reads(fitted, fitted));
   CHECK_FALSE(reads("{inherits: '" + fitted + "', host: {kernel_issue: 1 us}}", fitted));
   // What nothing sets, any document of the chain could.
-  CHECK(reads_from(scenario(graphs), {"software", "transfer_issue"}, old));
+  CHECK(reads_from(scenario(graphs), {"software", "host.transfer_issue"}, old));
 }
 
 TEST_CASE("a key in a block is the key") {
   const auto key = [](const char* path) { return document_key(Settings::scalar(path, {"f.yaml", 1, 1})).key; };
-  CHECK(key("software.kernel_issue") == "kernel_issue");
-  CHECK(key("software.host.kernel_issue") == "kernel_issue");
-  CHECK(key("software.fitted.kernel_issue") == "kernel_issue");
+  CHECK(key("software.kernel_issue") == "host.kernel_issue");
+  CHECK(key("software.host.kernel_issue") == "host.kernel_issue");
+  CHECK(key("software.fitted.kernel_issue") == "host.kernel_issue");
   CHECK_THROWS_AS(key("software.host.kernel_isue"), orrery::sim::UserError);
   CHECK_THROWS_AS(key("software.host"), orrery::sim::UserError);
 }

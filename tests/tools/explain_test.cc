@@ -301,9 +301,9 @@ TEST_CASE("a feature is worth what the same run gives without it, and the table 
     }
     return std::string();
   };
-  CHECK(set_by(whole, "software.kernel_issue") == "feature cuda-graphs");
+  CHECK(set_by(whole, "software.host.kernel_issue") == "feature cuda-graphs");
   const nlohmann::json zero = run({"--set", "software=zero-bubble-2023", "--explain"});
-  CHECK(set_by(zero, "software.pipeline_slowdown") == "fitted, zero-bubble-2023");
+  CHECK(set_by(zero, "software.slowdowns.pipeline_slowdown") == "fitted, zero-bubble-2023");
 }
 
 TEST_CASE("run says in which interval the step lies, and what of it nobody measured") {

@@ -146,7 +146,7 @@ TEST_CASE("a parameter reaches the rows that read it from its document, not thos
   const std::string old = folder.write("old.yaml", kSoftware);
   const std::string kept = folder.write("kept.yaml", "inherits: old.yaml\nname: kept\n");
   const std::string own = folder.write("own.yaml", "inherits: old.yaml\nname: own\nkernel_issue: 3 us\n");
-  const scenarios::DocumentKey key{"software", "kernel_issue"};
+  const scenarios::DocumentKey key{"software", "host.kernel_issue"};
   const auto reads = [&](const std::string& software) {
     return scenarios::reads_from(scenarios::parse_yaml("software: " + software + "\n", "s.yaml"), key, old);
   };
@@ -170,7 +170,7 @@ TEST_CASE("a fit that cannot be is refused at its place") {
     CHECK(outcome.err.find(expected) != std::string::npos);
   };
   const std::string document = "document: '" + software + "', ";
-  refused(document + "key: software.kernel_isue, low: 1 us, high: 2 us", "did you mean \"software.kernel_issue\"");
+  refused(document + "key: software.kernel_isue, low: 1 us, high: 2 us", "did you mean \"software.host.kernel_issue\"");
   refused(document + "key: model.layers, low: 1, high: 2", "no key of a software generation");
   refused(document + "key: software.kernel_issue, low: 2 us, high: 1 us", "more than low");
   refused(document + "key: software.kernel_issue, low: 1 us, high: 1 ms", "unit of low");

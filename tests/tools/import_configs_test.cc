@@ -144,8 +144,8 @@ TEST_CASE("a configuration of DeepSpeed runs DeepSpeed of today, with ZeRO++ and
     CHECK(plain.overlap.gradients == (stage == 3));
     CHECK(plain.overlap.parameters == (stage == 3));
     const workloads::Job plus = job(fmt::format("\"stage\": {}, {}", stage, quantised));
-    CHECK(plus.software.fetches.quantised_fetches == (stage == 3));
-    CHECK(plus.software.fetches.quantised_reductions == (stage == 3));
+    CHECK(plus.software.fetches.quantised_fetches() == (stage == 3));
+    CHECK(plus.software.fetches.quantised_reductions() == (stage == 3));
     CHECK(plus.parallelism.inside.secondary == (stage == 3 ? 8 : 0));
   }
   const std::string wide = R"("data_types": {"grad_accum_dtype": "fp32"}, )";

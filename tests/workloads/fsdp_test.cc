@@ -77,8 +77,8 @@ TEST_CASE("without dropout no dropout kernel runs, and biases added by GEMMs nee
 }
 
 TEST_CASE("removing padding gathers q, k, v and scatters the output, backward the other way, and the host reads") {
-  const Kernels kernels = kernels_of(
-      {"software.recipe.attention-in=unpadded", "software.host_reads_per_attention=6", "software.host_read='30 us'"});
+  const Kernels kernels =
+      kernels_of({"software.recipe.attention-in=unpadded", "software.attention_reads_host='180 us'"});
   const Job job = tests::small_job();
   const double token_bytes = 2.0 * 1024 * 2048;  // one sequence of 1024, hidden 2048, 16 bit
   const auto moved = [&](double bytes) {

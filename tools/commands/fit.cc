@@ -9,6 +9,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "calibration/framework/software.h"
 #include "scenarios/scenario.h"
 #include "sim/error.h"
 #include "sim/text_file.h"
@@ -220,11 +221,8 @@ ordered_json fit_json(const StepFit& fit, const FitOutcome& outcome) {
 std::string place_of(const FitParameter& parameter) {
   const std::string& key = parameter.key.key;
   if (parameter.key.kind != "software") return key;
-  const sim::Settings document = scenarios::read_yaml(parameter.file);
-  for (const std::string& form : {key, "host." + key}) {
-    if (document.find_path(form) != nullptr) return form;
-  }
-  return "fitted." + key;
+  const std::string there = calibration::spelled_in(scenarios::read_yaml(parameter.file), key);
+  return there.empty() ? "fitted." + key.substr(key.rfind('.') + 1) : there;
 }
 
 /// The fitted values into their documents, the rows into calibration/fitted.yaml, so that the scoreboard marks them.

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "calibration/framework/software.h"
 #include "scenarios/origin.h"
 #include "scenarios/scenario.h"
 #include "sim/error.h"
@@ -46,7 +47,7 @@ std::string amount(double value, const char* unit) {
 }
 
 bool any_reads(const std::vector<std::string>& lists, const std::string& key, const std::string& file) {
-  const scenarios::DocumentKey wanted{"software", key};
+  const scenarios::DocumentKey wanted{"software", calibration::present_key(key)};
   for (const ListedRecord& record : read_lists(lists)) {
     try {
       if (scenarios::reads_from(record.settings, wanted, file)) return true;
@@ -120,7 +121,8 @@ std::string framework_text(const StepFit& fit, const FitOutcome& outcome, const 
                        all[p].determined ? fmt::format("determined to {}", amount(all[p].standard_error, unit))
                                          : "not determined by these rows, held by the ridge",
                        all[p].at_bound ? "; at its bound" : "");
-    out += fmt::format("  {}: {}\n", parameter.key.key, parameter.text_of(all[p].value));
+    const std::string& key = parameter.key.key;  // written without its block
+    out += fmt::format("  {}: {}\n", key.substr(key.rfind('.') + 1), parameter.text_of(all[p].value));
   }
   return out;
 }

@@ -70,8 +70,9 @@ std::optional<double> present_value(const FitParameter& p) {
   const Settings* value = document.find_path(p.key.key);
   Settings fallback;
   if (value == nullptr) {
+    const std::string place = p.key.kind == "software" ? "software." + p.key.key : p.path;
     for (const scenarios::Key& key : scenarios::schema()) {
-      if (key.path == p.path) fallback = Settings::scalar(key.fallback, {"schema", 0, 0});
+      if (key.path == place) fallback = Settings::scalar(key.fallback, {"schema", 0, 0});
     }
     value = &fallback;
   }

@@ -88,8 +88,8 @@ void take_quantisation(Sections& config, std::int64_t stage, Draft& draft) {
              gradients = config.flag({key("quantized_gradients")}, false);
   const std::int64_t inside = count_or(config.find(key("hpz_partition_size")), 1, kMostOfAGpu);
   if (stage != 3) return;
-  if (weights) draft.apply("software.quantised_fetches=true");
-  if (gradients) draft.apply("software.quantised_reductions=true");
+  if (weights) draft.apply("software.fetched_as=int8");
+  if (gradients) draft.apply("software.reduced_as=int4");
   if (inside > 1) draft.set("parallelism.secondary_group", inside, config.find(key("hpz_partition_size"))->place());
 }
 
@@ -102,7 +102,7 @@ void take_sharding(Sections& config, Draft& draft) {
   draft.assumed("software", "deepspeed-2026, around models of Hugging Face's; --set software=NAME for another");
   take_quantisation(config, stage, draft);
   const std::string sums = config.word({"data_types.grad_accum_dtype"}, "");
-  if (sums == "fp32" || sums == "float32") draft.apply("software.gradient_dtype=fp32");
+  if (sums == "fp32" || sums == "float32") draft.apply("software.defaults.precision.gradients=fp32");
   if (config.flag({"zero_optimization.overlap_comm"}, stage == 3)) {
     draft.set("overlap.gradients", true);
     if (stage == 3) draft.set("overlap.parameters", true);

@@ -12,6 +12,7 @@
 
 #include "calibration/device/keys.h"
 #include "calibration/device/least_squares.h"
+#include "calibration/framework/software.h"
 #include "scenarios/origin.h"
 #include "scenarios/scenario.h"
 #include "sim/error.h"
@@ -230,10 +231,11 @@ class Solver {
 
   double inherited(const LearntKey& key) const {
     const calibration::Generation generation = scenarios::referred_software(model_.document());
-    const sim::Key* known = calibration::software_keys().find(key.key);
+    const std::string place = calibration::present_key(std::string(key.key));
+    const sim::Key* known = calibration::software_keys().find(place);
     SIM_CHECK(known != nullptr, "no generation has the key {}", key.key);
     const Settings fallback = Settings::scalar(known->fallback, {"default", 0, 0});
-    const Settings* value = generation.document.find(key.key);
+    const Settings* value = generation.document.find_path(place);
     if (value == nullptr) value = &fallback;
     return key.unit.empty() ? value->as_number() : sim::to_seconds(value->as_duration()) * 1e6;
   }
@@ -407,7 +409,7 @@ std::optional<LearntNumber> learn_bucket(Model& model, const std::vector<Trace>&
       key, "MB", 0, 0, 0, once.size() * steps, "sizes of messages", true, sizes[last] / 1e6, sizes[first] / 1e6};
   number.value = (number.low + number.high) / 2;
   const calibration::Generation generation = scenarios::referred_software(model.document());
-  if (const Settings* value = generation.document.find(key))
+  if (const Settings* value = generation.document.find_path(calibration::present_key(key)))
     number.inherited = static_cast<double>(value->as_bytes().value()) / 1e6;
   model.set(key, text_of(number.value, "MB"));
   return number;

@@ -46,7 +46,7 @@ std::string block(const Learnt& learnt, bool of_host) {
   std::string out;
   const std::string pad = "  ";
   for (const LearntNumber& number : learnt.numbers) {
-    const bool is_host = std::find(host.begin(), host.end(), number.key) != host.end();
+    const bool is_host = std::find(host.begin(), host.end(), calibration::present_key(number.key)) != host.end();
     if (!number.determined || is_host != of_host) continue;
     out += lines(comment(number), pad);
     out += fmt::format("{}{}: {}\n", pad, number.key, amount(number.value, number.unit));

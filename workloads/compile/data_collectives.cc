@@ -47,7 +47,7 @@ std::vector<DataCollectives::Bucket> DataCollectives::buckets(const LayerRange& 
   if (data_.by_unit) return {};
   if (data_.replicas == 1) return transfers_.leaves() ? buckets_by_layer(range, passes, kind) : std::vector<Bucket>{};
   if (!data_.overlaps_gradients) return {};
-  if (data_.buckets.gradient_buckets_by_weight) return buckets_by_weight(range, passes, kind);
+  if (data_.buckets.closes_by_weight()) return buckets_by_weight(range, passes, kind);
   const LayerSplit& split = stage_.split;
   const double target = bucket_parameters(data_.buckets.gradient_bucket, data_.bytes.gradient, writer_.pass().chunk);
   std::vector<Bucket> buckets;

@@ -65,7 +65,7 @@ struct DataParallelism {
   /// Passes go to fewer ranks than share out a state, or in other types than these are held in.
   bool goes_apart() const {
     return !(among.forward == among.owners && among.backward == among.owners && among.reduced == among.owners) ||
-           fetches.quantised_fetches || fetches.quantised_reductions;
+           fetches.quantised_fetches() || fetches.quantised_reductions();
   }
   /// A rank keeps a share of the gradients, and not all of them, from one micro-batch to the next.
   bool shares_gradients() const { return sharding == calibration::Sharding::parameters || by_unit; }

@@ -123,7 +123,7 @@ void DataTransfers::reduce_pass(double parameters) {
   const CommGroup& group = data_.among.reduced;
   if (is_alone(group)) return;
   const double bytes = parameters * data_.bytes.exchanged;
-  const bool quantised = data_.fetches.quantised_reductions;
+  const bool quantised = data_.fetches.quantised_reductions();
   if (quantised) stream("quantise gradients", parameters * data_.bytes.gradient + bytes);
   ProgramWriter::Transfer t = transfer(data_.reduction(), bytes, "gradients, backward", group);
   const double kept = parameters * data_.bytes.gradient / static_cast<double>(data_.among.ranks.gradients);

@@ -47,7 +47,7 @@ std::vector<Kernel> device_update(OptimizerKind optimizer, const Precision& prec
   if (host.any()) weights.updated *= share;
   std::vector<Kernel> kernels = optimizer_kernels(optimizer, precision, style, device, weights);
   if (host.any() && share <= 0)
-    kernels.resize(style.clears_gradients ? 1 : 0);  // gradients are cleared, where they were added up
+    kernels.resize(style.clears_gradients() ? 1 : 0);  // gradients are cleared, where they were added up
   return kernels;
 }
 

@@ -65,7 +65,7 @@ void UnitCollectives::enter(std::int32_t layer) {
   if (units_[i].gather != kNone) {
     writer_.next_waits_for(units_[i].gather);
     // A byte read and a parameter written; what was quantised ahead of the gather is a small part of it.
-    if (data_.fetches.quantised_fetches)
+    if (data_.fetches.quantised_fetches())
       transfers_.stream("dequantise weights", units_[i].parameters * (data_.bytes.fetched + data_.bytes.parameter));
   }
   if (data_.overlaps_parameters) gather(i + 1);

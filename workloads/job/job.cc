@@ -65,7 +65,7 @@ Computation computation_of(const Job& job) {
   const bool shards = job.parallelism.sharding == Sharding::parameters;
   calibration::WeightGradients& made = computation.style.linear.weight_gradients;
   if (shards && made == calibration::WeightGradients::fused_16bit) made = calibration::WeightGradients::fused;
-  if (!shards) computation.style.linear.copies_units = false;
+  if (!shards) computation.style.linear.unit_gathers = calibration::UnitGathers::in_place;
   computation.attention_style = job.software.attention_style;
   computation.recomputed = job.method.recomputed;
   computation.recomputed_layers = job.method.recomputed_layers;

@@ -39,8 +39,10 @@ void settle_for_holders(const calibration::Software& software, const Parallelism
   const double activation = calibration::bytes_of(precision.activations);
   data.bytes.reduced = cast ? std::min(data.bytes.gradient, activation) : data.bytes.gradient;
   data.fetches = software.fetches;
-  if (sharding != Sharding::parameters)  // ZeRO++ is of stage 3 (arXiv 2306.10209, section 3)
-    data.fetches.quantised_fetches = data.fetches.quantised_reductions = false;
+  if (sharding != Sharding::parameters) {  // ZeRO++ is of stage 3 (arXiv 2306.10209, section 3)
+    data.fetches.fetched_as = calibration::FetchedAs::own_type;
+    data.fetches.reduced_as = calibration::ReducedAs::own_type;
+  }
   calibration::UnitReduction& reduction = data.fetches.reduction;
   if (reduction == calibration::UnitReduction::last_pass && (!data.shards_parameters() || microbatches == 1))
     reduction = calibration::UnitReduction::every_pass;
@@ -71,15 +73,15 @@ DataParallelism data_parallelism_of(const Job& job) {
     if (data.among.ranks.secondary > 0) data.among.backward = CommGroup::secondary_weights;
   }
   constexpr double kScale = 4.0 / 2048;  // of a block of so many elements (DeepSpeed, csrc/quantization)
-  data.bytes.fetched = data.fetches.quantised_fetches ? 1 + kScale : data.bytes.parameter;
-  data.bytes.exchanged = data.fetches.quantised_reductions ? 0.5 + kScale : data.bytes.gradient;
+  data.bytes.fetched = data.fetches.quantised_fetches() ? 1 + kScale : data.bytes.parameter;
+  data.bytes.exchanged = data.fetches.quantised_reductions() ? 0.5 + kScale : data.bytes.gradient;
   data.buckets = job.software.buckets;
   const bool apart = tells_weights_apart(job.model, job.method);
   data.by_weight.on =
       data.shards_parameters() && !data.goes_apart() && data.fetches.by_weight() && apart && !job.method.adapters.any();
-  data.buckets.gradient_buckets_by_weight = data.buckets.gradient_buckets_by_weight && data.replicas > 1 &&
-                                            data.overlaps_gradients && !data.by_unit && !job.method.adapters.any() &&
-                                            apart;
+  const bool closes_by_weight =
+      data.replicas > 1 && data.overlaps_gradients && !data.by_unit && !job.method.adapters.any() && apart;
+  if (data.buckets.closes_by_weight() && !closes_by_weight) data.buckets.cut = calibration::BucketCut::every_chunk;
   data.by_weight.call = job.software.host.transfer_issue + data.fetches.fetch_call_per_rank * data.owners;
   return data;
 }
@@ -129,7 +131,8 @@ DataApart data_apart_of(const DataParallelism& data, const Job& job) {
     of.held = which;
     of.bytes.parameter = of.bytes.fetched = bytes.blocks;
     of.bytes.ends = bytes.ends / bytes.blocks;
-    of.fetches.quantised_fetches = false;  // they are held in few bits, or meant to be read as they are
+    // They are held in few bits, or meant to be read as they are.
+    of.fetches.fetched_as = calibration::FetchedAs::own_type;
     return of;
   };
   if (!experts || job.parallelism.expert == 1) return {{}, frozen(data, HeldPart::frozen), {}};
@@ -164,14 +167,15 @@ MessageStyle message_style_of(const Job& job) {
   style.scatters_activations = policy.scattered != calibration::ScatteredMessages::none;
   style.scatters_gradients = policy.scattered == calibration::ScatteredMessages::both;
   style.overlaps = job.overlap.pipeline;
-  style.exposes_alike =
-      job.parallelism.schedule->runtimes.wait_in_warm_up && job.overlap.pipeline && !policy.overlap_pipeline_warmup;
+  style.exposes_alike = job.parallelism.schedule->runtimes.wait_in_warm_up && job.overlap.pipeline &&
+                        policy.phases == calibration::MessagePhases::steady;
   style.activation_issue = job.software.host.transfer_issue + policy.activation_shapes_host;
   style.gradient_issue = job.software.host.transfer_issue + policy.gradient_shapes_host;
   style.host_waits =
       policy.host_waits_for_pipeline && !job.overlap.pipeline && !job.parallelism.schedule->runtimes.post_ahead;
   const bool in_slots = job.parallelism.schedule->slots != nullptr && job.parallelism.virtual_pipeline > 1;
-  if (policy.ends_slots && in_slots && !job.overlap.pipeline) style.ends_slots_of = job.parallelism.schedule;
+  const bool ends_slots = policy.phases == calibration::MessagePhases::slots;
+  if (ends_slots && in_slots && !job.overlap.pipeline) style.ends_slots_of = job.parallelism.schedule;
   style.one_launch_queue = job.software.buckets.one_launch_queue;
   // Hosts wait inside passes for the counts of experts. The interleaved schedule exchanges the messages of a forward
   // and a backward pass at once, behind the two (Megatron's send_forward_backward_recv_forward_backward); what runtimes
@@ -214,7 +218,7 @@ ProgramInputs program_inputs_of(const Job& job, const Workload& workload) {
                    job.overlap.tensor,
                    schedule.splits_backward(),
                    false,
-                   inputs.data.by_weight.on || inputs.data.buckets.gradient_buckets_by_weight,
+                   inputs.data.by_weight.on || inputs.data.buckets.closes_by_weight(),
                    job.method.experts.library.processors,
                    job.method.experts.busiest / job.method.experts.imbalance};
   // A host that does nothing ahead of the counts, but something behind them, replays what lies there.

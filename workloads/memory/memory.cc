@@ -39,9 +39,8 @@ struct StateStyle {
   bool keeps_training_gradients = false;
   bool gathers_into_gradients = false;
   bool casts_every_pass = false;
-  bool allocates_gradients_late = false;
-  bool frees_end_unit = false;
-  bool keeps_last_unit = false;
+  calibration::GradientBuffers gradient_buffers = {};
+  calibration::KeptUnits units_kept = {};
   calibration::OptimizerStyle step = {};
   StateBytes moments = {};
   HostCopies host = {};
@@ -58,7 +57,8 @@ struct StateStyle {
   }
   /// Added up whole, but only while the backward passes over their chunk are under way (FSDP).
   bool gradients_pass() const {
-    return allocates_gradients_late && data.sharding == Sharding::gradients && !data.shares_gradients();
+    return gradient_buffers == calibration::GradientBuffers::on_demand && data.sharding == Sharding::gradients &&
+           !data.shares_gradients();
   }
   /// Bytes of a gradient, where it lies in 16 bits and in the type that it is added up in.
   double gradient_bytes() const {
@@ -201,8 +201,9 @@ double gathered_bytes(const StateStyle& style, const StageParameters& held, bool
     return parameter * weights + lists * gradient * std::max(held.largest_weight, held.ends);
   }
   // The last block's unit goes with its backward pass; it is counted beside all of them.
-  const double last = style.keeps_last_unit && has_head ? held.largest_block : 0;
-  return parameter * (last + (style.frees_end_unit && has_head ? 0 : held.ends * data.bytes.ends));
+  using calibration::KeptUnits;
+  const double last = style.units_kept == KeptUnits::ends_and_last && has_head ? held.largest_block : 0;
+  return parameter * (last + (style.units_kept == KeptUnits::none && has_head ? 0 : held.ends * data.bytes.ends));
 }
 
 /// Free between tensors while the loss is at its fullest, which only the allocator holds.
@@ -229,7 +230,8 @@ UnitBytes unit_bytes(const StateStyle& style, const StageLayout& stage) {
   const double parameter = style.data.bytes.parameter;
   units.blocks = (style.data.overlaps_parameters ? 2 : 1) * parameter * held.largest_block;
   if (!style.data.is_frozen()) units.blocks += reducing_bytes(style, held.largest_block);
-  if (style.frees_end_unit && has_head(stage)) units.ends = parameter * held.ends * style.data.bytes.ends;
+  if (style.units_kept == calibration::KeptUnits::none && has_head(stage))
+    units.ends = parameter * held.ends * style.data.bytes.ends;
   units.ends_whole = true;
   return units;
 }
@@ -391,9 +393,8 @@ StateStyles state_styles(const DataParallelism& data, const DataApart& apart, co
                          software.gradients.of_training != calibration::TrainingGradients::dropped,
                          habits.gathers_into_gradients,
                          software.layers.looks_for_scales(),
-                         habits.allocates_gradients_late,
-                         habits.frees_end_unit,
-                         habits.keeps_last_unit,
+                         software.optimizer.gradient_buffers,
+                         habits.units_kept,
                          software.optimizer,
                          state_bytes(method.optimizer, method.precision, software.optimizer),
                          host_copies_of(method, software.optimizer, machine)};
@@ -437,13 +438,14 @@ double passing_gradients(const StateStyle& style, const LayerSplit& split, const
 namespace {
 /// Bytes of what a chunk receives of one micro-batch, where it has buffers for all of them.
 double received(const calibration::MemoryHabits& habits, const Precision& precision, const Network& network) {
-  return habits.receives_apart ? network.residual_elements * calibration::bytes_of(precision.activations) : 0;
+  const bool all = habits.received == calibration::ReceivedBuffers::every_micro_batch;
+  return all ? network.residual_elements * calibration::bytes_of(precision.activations) : 0;
 }
 
 /// What chunks received last, with its gradient, where nothing lets go of it until they receive again. While passes are
 /// under way that is part of what these keep.
 double inputs_left(const StageLayout& stage, const calibration::MemoryHabits& habits, const Precision& precision) {
-  if (!habits.holds_last_inputs) return 0;
+  if (habits.received != calibration::ReceivedBuffers::last_held) return 0;
   double bytes = 0;
   for (std::int64_t chunk = 0; chunk < stage.chunks(); ++chunk) {
     if (stage.range(chunk).begin > 0)
@@ -566,7 +568,8 @@ std::vector<StageMemory> stage_memory(const Job& job, const LayerSplit& split) {
     const calibration::DeviceProfile& device = job.machine.device_of(stage);
     const double room = static_cast<double>(device.memory().value()) - m.total;
     const double waiting = waiting_bytes(here, orders[at], top.pass, {device}, lead);
-    const double pool = job.software.memory.gathers_in_own_pool ? gather_pool_bytes(style, held) : 0;
+    const bool own_pool = job.software.layers.linear.unit_gathers == calibration::UnitGathers::own_pool;
+    const double pool = own_pool ? gather_pool_bytes(style, held) : 0;
     m.waiting = std::clamp(waiting + pool + loss_gap(here, top.pass), 0.0, std::max(room, 0.0));
     stages.push_back(m);
   }

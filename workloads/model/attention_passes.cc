@@ -230,9 +230,7 @@ class AttentionWriter {
   // device runs dry.
   void input_layout() {
     copy_all(style_.qkv_copies, "copy q, k, v");
-    const auto reads = static_cast<std::int64_t>(std::lround(style_.host_reads.per_attention));
-    if (reads > 0 && style_.host_reads.each.value() > 0)
-      writer_.add({"host reads lengths", style_.host_reads.each * reads, false, 0, 0, {}});
+    if (style_.host_reads.value() > 0) writer_.add({"host reads lengths", style_.host_reads, false, 0, 0, {}});
     if (op_.way != nullptr) move(op_.way->forward);
   }
   void gradient_layout() {

@@ -188,7 +188,7 @@ void AttentionHalf::gather_heads() {
 }
 
 bool AttentionHalf::repeats_keys() const {
-  return w_.computation().attention_style.repeats_keys && z_.kv_heads < z_.heads;
+  return w_.computation().attention_style.repeats_keys() && z_.kv_heads < z_.heads;
 }
 
 /// Reads keys and values and writes them once for every query that shares them; backward sums over these.
@@ -276,7 +276,7 @@ void AttentionHalf::keep(Layer& layer) const {
   layer.kept.push_back({"attention output", out, e_, kAttention, output});
   if (makes_keys) layer.kept.push_back({"keys and values", repeats_keys() ? q + out : kv_both, e_, kAttention, made});
   const calibration::AttentionStyle& style = w_.computation().attention_style;
-  if (style.keeps_first_keys && z_.kv_heads == z_.heads)
+  if (style.key_copies == calibration::KeyCopies::apart && z_.kv_heads == z_.heads)
     layer.kept.push_back({"first copy of keys and values", kv_both, e_, kAttention, made});
   if (copies_output() && style.output_copy == calibration::OutputCopy::kept)
     layer.kept.push_back({"copy of attention output", out, e_, kAttention, output});

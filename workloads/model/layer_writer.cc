@@ -263,7 +263,7 @@ void LayerWriter::keep(const calibration::RecipeSizes& sizes, std::int32_t half,
 /// was gathered into the weights (read and written, as it was gathered), chunk_cat puts gradients into the input of
 /// their reduction and casts them to its type. `again`: the layer's forward pass runs again from its begin.
 void LayerWriter::copied_unit(Layer& layer, bool again) const {
-  if (!style().linear.copies_units) return;
+  if (!style().linear.copies_units()) return;
   const double weights = trained_parameters(layer);
   double out = 2.0 * calibration::bytes_of(computation_.precision.parameters);
   // Beside adapters, whose own are few and left out, these weights are frozen: they come as they are held, and nothing
@@ -396,7 +396,7 @@ MatMul LayerWriter::product(const char* name, std::int64_t out, std::int64_t in)
     return p;
   }
   // A unit's gradients go into the buffer of its reduction all at once (copied_unit).
-  if (!style().linear.copies_units)
+  if (!style().linear.copies_units())
     p.after_gradient.push_back({"add weight gradient", Streaming::accumulate, weights, element_ + 2 * gradient});
   return p;
 }

@@ -154,7 +154,7 @@ std::vector<Kernel> optimizer_kernels(OptimizerKind optimizer, const Precision& 
   const auto add = [&](const std::string& name, Streaming kernel, double bytes) {
     kernels.push_back({name, device.streaming(kernel, bytes), false, 0, bytes, {}});
   };
-  if (style.clears_gradients) add("clear gradients", Streaming::copy, weights.held * gradient);
+  if (style.clears_gradients()) add("clear gradients", Streaming::copy, weights.held * gradient);
   if (optimizer >= OptimizerKind::muon) {
     const double own = follow ? widths.state / 2 : gradient;
     add_own_kernels(optimizer, {widths.state, widths.moment, own, follow ? 0 : half_bytes(precision)},

@@ -110,8 +110,8 @@ struct Schedule {
   std::int64_t (*held_when_searched)(std::int64_t stages) = nullptr;
   /// How the order repeats; null: never, or with different shifts forward and backward.
   Repetition (*repeats)(std::int64_t stages) = nullptr;
-  /// The slot of each pass of a stage, where a runtime gives every pass one (software key ends_slots); null: none is
-  /// known that does. `order`: of the stage.
+  /// The slot of each pass of a stage, where a runtime gives every pass one (a generation's message_phases: slots);
+  /// null: none is known that does. `order`: of the stage.
   std::vector<std::int64_t> (*slots)(std::int32_t stage, const PipelineShape& shape,
                                      const std::vector<Pass>& order) = nullptr;
   /// What the schedule asks of a pipeline beside its number of chunks; null: nothing.

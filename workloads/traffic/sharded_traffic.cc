@@ -29,8 +29,8 @@ void add_sharded_rows(const CommGroup& among, const CommGroup& across, const Sha
                       const ShardedElements& elements, const calibration::FetchStyle& style,
                       const ShardedPasses& passes, TrafficRows& rows) {
   const double m = passes.gather, all = real(ranks.replicas), n = real(ranks.owners);
-  const double fetched = style.quantised_fetches ? 1 + kScale : elements.parameter;
-  const double exchanged = style.quantised_reductions ? 0.5 + kScale : elements.gradient;
+  const double fetched = style.quantised_fetches() ? 1 + kScale : elements.parameter;
+  const double exchanged = style.quantised_reductions() ? 0.5 + kScale : elements.gradient;
   const bool apart = ranks.weights < ranks.owners, in_parts = ranks.gradients < ranks.owners;
   rows.add(in_parts ? CommGroup::partial_gradients : among, CollectiveOp::reduce_scatter, "gradients, backward",
            ranks.gradients, elements.whole * exchanged, passes.reduce * all / real(ranks.gradients), 1);

@@ -173,7 +173,7 @@ void add_context_rows(const Model& model, const calibration::AttentionStyle& sty
                       const Method& method, double tokens, double microbatches, double again, TrafficRows& rows) {
   const double layers = attention_layers(model, Sees::all_keys);
   if (layers == 0) return;
-  const double width = exchanged_width(model, style.repeats_keys, layout.tensor) / real(layout.tensor);
+  const double width = exchanged_width(model, style.repeats_keys(), layout.tensor) / real(layout.tensor);
   const double element = calibration::bytes_of(method.precision.activations), own = tokens * width * element;
   const double runs = microbatches * real(layout.data * layout.tensor);  // of a layer, over groups
   const double c = real(layout.context);

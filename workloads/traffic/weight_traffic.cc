@@ -53,7 +53,7 @@ std::vector<std::size_t> backward_turns(const Method& method, bool down_again) {
 bool WeightTraffic::goes_by_weight() const {
   const calibration::FetchStyle& style = software.fetches;
   const bool apart = layout.inside.weights > 0 || layout.inside.gradients > 0 || layout.inside.secondary > 0 ||
-                     style.quantised_fetches || style.quantised_reductions;
+                     style.quantised_fetches() || style.quantised_reductions();
   const bool in_part = method.recomputed_layers > 0 ||
                        (method.recompute == Recompute::selective && method.recomputed.every_second_product);
   return style.by_weight() && !apart && !method.adapters.any() && !model.experts.any() && !model.pattern.any() &&

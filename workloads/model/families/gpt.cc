@@ -80,7 +80,7 @@ Network gpt(const Model& model, const Split& split, const Computation& computati
   }
   out.hidden_elements = sizes.hidden;
   out.residual_elements = sizes.outside;
-  const bool repeats = computation.attention_style.repeats_keys;
+  const bool repeats = computation.attention_style.repeats_keys();
   const double kv_width = real(repeats ? model.attention_width() : sizes.kv * sizes.tensor);
   out.kv_elements = 2 * sizes.hidden * (kv_width / real(model.hidden)) / real(split.tensor);
   out.query_elements = sizes.hidden * (real(model.attention_width()) / real(model.hidden)) / real(split.tensor);

@@ -175,7 +175,7 @@ Network hybrid(const Model& model, const Split& split, const Computation& comput
   Network out;
   out.kinds = {embedding_layer(writer)};
   out.layers = {0};
-  const bool repeats = computation.attention_style.repeats_keys;
+  const bool repeats = computation.attention_style.repeats_keys();
   for (const Model::Block& block : model.pattern.kinds) {
     const Model seen = as_seen_by(model, block);
     out.kinds.push_back(block_of(block, seen, split, computation));

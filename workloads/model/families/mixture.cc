@@ -93,7 +93,7 @@ Network moe(const Model& model, const Split& split, const Computation& computati
   out.residual_elements = sizes.outside;
   const LatentAttention& latent = model.attention.latent;
   const std::int64_t whole = model.attention.heads * (latent.qk_dim() + latent.v_dim);
-  const bool repeats = computation.attention_style.repeats_keys;
+  const bool repeats = computation.attention_style.repeats_keys();
   const double kv = real(latent.any() ? whole : 2 * (repeats ? model.attention_width() : sizes.kv * sizes.tensor));
   out.kv_elements = real(sizes.tokens) * kv / sizes.parts();
   const std::int64_t queries = latent.any() ? model.attention.heads * latent.qk_dim() : model.attention_width();
