@@ -40,8 +40,8 @@ ScanSizes::ScanSizes(const Scan& s)
 
 MixerWork work_of(const Scan& scan) {
   SIM_CHECK(scan.batch > 0 && scan.positions > 0 && scan.heads > 0 && scan.key_heads > 0, "a scan of nothing");
-  SIM_CHECK(scan.kind != nullptr, "a scan of no kind");
   if (scan.kernel == MixerKernel::convolution) return convolution(scan);
+  SIM_CHECK(scan.kind != nullptr, "a scan of no kind");
   const ScanSizes z(scan);
   const bool backward = scan.pass == ScanPass::backward;
   MixerWork work = scan.kind->work(z, backward);

@@ -76,6 +76,8 @@ struct ScanKind {
   } served;
 };
 extern const ScanKind kMamba2Scan, kGatedDeltaScan, kKdaScan, kLightningScan;
+/// Those that are measured.
+inline constexpr const ScanKind* kMeasuredScans[] = {&kMamba2Scan, &kGatedDeltaScan, &kKdaScan, &kLightningScan};
 
 /// How far kernels get: seconds that they take at least for each launch, shares of the data sheet's bandwidth and of
 /// its matrix units in the type that it multiplies.

@@ -55,9 +55,8 @@ std::string scans_section(const Samples& samples, double bandwidth, double peak,
   std::string lines;
   std::set<std::string> seen;
   for (const ScanSample& s : samples.scans)
-    seen.insert(
-        std::string(s.shape.kernel == MixerKernel::convolution ? name_of(s.shape.kernel) : name_of(s.shape.kind)) +
-        (s.shape.pass == ScanPass::backward ? " backward" : ""));
+    seen.insert(std::string(s.shape.kernel == MixerKernel::convolution ? name_of(s.shape.kernel) : s.shape.kind->name) +
+                (s.shape.pass == ScanPass::backward ? " backward" : ""));
   for (const MixerKernel kernel : {MixerKernel::convolution, MixerKernel::chunks}) {
     const std::vector<ScanSample> own = scans_of(samples, kernel);
     if (own.empty()) continue;

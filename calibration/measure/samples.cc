@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <iterator>
 #include <map>
 #include <set>
 #include <sstream>
@@ -379,8 +380,9 @@ ScanSample measured_scan(const TableLine& line) {
   std::size_t found = 0;
   const bool convolution = kind == name_of(MixerKernel::convolution);
   if ((pass != "forward" && pass != "backward") ||
-      (!convolution && !named(
-                           kind, kScanKinds, [](std::size_t i) { return name_of(static_cast<ScanKind>(i)); }, found)))
+      (!convolution &&
+       !named(
+           kind, std::size(kMeasuredScans), [](std::size_t i) { return kMeasuredScans[i]->name; }, found)))
     line.fail("name", "got '" + std::string(name) +
                           "', expected mamba2, gated_delta, kda, lightning or convolution, then _forward or _backward");
   s.pass = pass == "backward" ? ScanPass::backward : ScanPass::forward;
@@ -391,12 +393,12 @@ ScanSample measured_scan(const TableLine& line) {
     s.channels = line.count("n");
     s.taps = line.count("k");
   } else {
-    s.kind = static_cast<ScanKind>(found);
+    s.kind = kMeasuredScans[found];
     s.heads = line.count("heads");
     s.key_heads = line.count("kv_heads");
     s.key_dim = line.count("k");
     s.value_dim = line.count("head_dim");
-    s.chunk = usual_chunk(s.kind);
+    s.chunk = s.kind->chunk;
   }
   return {s, line.number("seconds")};
 }

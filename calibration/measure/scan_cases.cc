@@ -27,21 +27,21 @@ namespace {
 constexpr const char* kBackward = "_backward";
 
 std::string kind_name(const Scan& s) {
-  return std::string(s.kernel == MixerKernel::convolution ? name_of(s.kernel) : name_of(s.kind));
+  return std::string(s.kernel == MixerKernel::convolution ? name_of(s.kernel) : s.kind->name);
 }
 
 std::string pass_name(const Scan& s) { return s.pass == ScanPass::backward ? "backward" : "forward"; }
 
 /// Heads, keys' heads, keys and values of a model's mixer on one GPU.
 struct MixerWidth {
-  ScanKind kind;
+  const ScanKind* kind;
   std::int64_t heads, key_heads, key_dim, value_dim;
 };
 // Nemotron-H and Nemotron 3 Nano, Qwen3-Next, Kimi Linear, MiniMax-01, by their configurations; then a quarter of each.
-constexpr MixerWidth kWidths[]{{ScanKind::mamba2, 128, 8, 128, 64}, {ScanKind::gated_delta, 32, 32, 128, 128},
-                               {ScanKind::kda, 32, 32, 128, 128},   {ScanKind::lightning, 64, 64, 128, 128},
-                               {ScanKind::mamba2, 32, 2, 128, 64},  {ScanKind::gated_delta, 8, 8, 128, 128},
-                               {ScanKind::kda, 8, 8, 128, 128},     {ScanKind::lightning, 16, 16, 128, 128}};
+constexpr MixerWidth kWidths[]{{&kMamba2Scan, 128, 8, 128, 64}, {&kGatedDeltaScan, 32, 32, 128, 128},
+                               {&kKdaScan, 32, 32, 128, 128},   {&kLightningScan, 64, 64, 128, 128},
+                               {&kMamba2Scan, 32, 2, 128, 64},  {&kGatedDeltaScan, 8, 8, 128, 128},
+                               {&kKdaScan, 8, 8, 128, 128},     {&kLightningScan, 16, 16, 128, 128}};
 constexpr std::size_t kKindsOfWidths = 4;
 
 void add_passes(std::vector<ScanCase>& out, Scan shape) {
@@ -171,7 +171,7 @@ std::vector<ScanCase> scan_cases(bool quick) {
       s.key_heads = width.key_heads;
       s.key_dim = width.key_dim;
       s.value_dim = width.value_dim;
-      s.chunk = usual_chunk(width.kind);
+      s.chunk = width.kind->chunk;
       add_passes(out, s);
     }
   }

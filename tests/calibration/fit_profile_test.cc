@@ -233,23 +233,23 @@ TEST_CASE("measured scans become the rates of a profile, and those that were not
     const MixerRates& rates = s.kernel == MixerKernel::convolution ? convolution : chunks;
     samples.scans.push_back({s, seconds_of(work_of(s), rates, bandwidth, peak)});
   };
-  const auto all = [&](ScanKind kind, std::int64_t heads, std::int64_t key_heads, std::int64_t value_dim) {
+  const auto all = [&](const ScanKind& kind, std::int64_t heads, std::int64_t key_heads, std::int64_t value_dim) {
     for (const std::int64_t positions : {256, 4096, 16384})
       for (const ScanPass pass : {ScanPass::forward, ScanPass::backward}) {
         Scan s;
-        s.kind = kind;
+        s.kind = &kind;
         s.positions = positions;
         s.heads = heads;
         s.key_heads = key_heads;
         s.key_dim = 128;
         s.value_dim = value_dim;
-        s.chunk = usual_chunk(kind);
+        s.chunk = kind.chunk;
         s.pass = pass;
         add(s);
       }
   };
-  all(ScanKind::mamba2, 128, 8, 64);
-  all(ScanKind::gated_delta, 32, 32, 128);
+  all(kMamba2Scan, 128, 8, 64);
+  all(kGatedDeltaScan, 32, 32, 128);
   const std::string of_chunks = fit_profile(known_facts(truth), samples, nullptr);
   const auto same_times = [&](const DeviceProfile& fitted) {
     for (const ScanSample& s : samples.scans)

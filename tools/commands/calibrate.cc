@@ -195,7 +195,7 @@ Errors errors_of(const calibration::Samples& samples, const calibration::DeviceP
   for (const calibration::ScanSample& sample : samples.scans) {
     const calibration::Scan& s = sample.shape;
     const bool convolution = s.kernel == calibration::MixerKernel::convolution;
-    errors.add(fmt::format("scan {}{}", convolution ? name_of(s.kernel) : name_of(s.kind),
+    errors.add(fmt::format("scan {}{}", convolution ? name_of(s.kernel) : s.kind->name,
                            s.pass == calibration::ScanPass::backward ? ", backward" : ""),
                kByTime, sample.seconds * 1e6, device.scan(s), sample.seconds);
   }
