@@ -52,7 +52,7 @@ class Reader {
   static constexpr std::size_t kBlock = std::size_t{1} << 16;
 
   void grow(std::size_t room) {
-    auto larger = std::make_unique_for_overwrite<char[]>(room);
+    std::unique_ptr<char[]> larger(new char[room]);  // not set to zero first
     if (size_ > 0) std::memcpy(larger.get(), bytes_.get(), size_);
     bytes_ = std::move(larger);
     room_ = room;
