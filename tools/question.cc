@@ -152,7 +152,11 @@ void refuse_beside_flags(const std::string& word) {
                               std::pair("fabrics", "--fabric"), std::pair("software", "--software"),
                               std::pair("engines", "--software")};
   std::error_code unreadable;
-  const bool own = word == "-" || std::filesystem::exists(word, unreadable);
+  const auto ships = [&](const char* kind) {
+    const std::vector<std::string> names = scenarios::shipped(kind);
+    return std::find(names.begin(), names.end(), word) != names.end();
+  };
+  const bool own = word == "-" || std::filesystem::exists(word, unreadable) || ships("served") || ships("trained");
   const scenarios::Shelf* exact = own ? nullptr : scenarios::shelf_with(word);
   for (const auto& [kind, flag] : kFlags) {
     const scenarios::Shelf& shelf = scenarios::shelf_of(kind);

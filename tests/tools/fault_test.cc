@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "tests/catch.h"
 #include "tests/paths.h"
@@ -134,7 +135,7 @@ TEST_CASE("a sweep whose disk fills up at any write keeps its whole rows, and go
   CHECK(failed >= 6);  // each of the rows
 }
 
-TEST_CASE("memory that ends, wherever it does, is one line and leaves the old file") {
+TEST_CASE("memory that ends, wherever it does, is one line and leaves a whole file, old or new") {
   if (sanitized()) return;
   const Folder folder;
   const std::string scenario = folder.write("s.yaml", tests::small_scenario()), out = folder.write("out.json", "old");
@@ -149,7 +150,9 @@ TEST_CASE("memory that ends, wherever it does, is one line and leaves the old fi
     ++ended;
     CHECK(outcome.status == 2);
     CHECK(outcome.err.find("memory") != std::string::npos);
-    CHECK(tests::read_file(out) == "old");
+    // What is finished stays: the text that is printed behind the file may end for want of memory too.
+    const std::string left = tests::read_file(out);
+    CHECK((left == "old" || nlohmann::json::accept(left)));
     CHECK(files_in(folder) == 2);
   }
 }

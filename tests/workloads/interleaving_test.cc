@@ -320,10 +320,12 @@ TEST_CASE("where scales of fp8 are reduced after every pass, each pass costs a s
   // Of 8 layers 12 numbers each.
   const CollectiveCost one =
       collective_cost(CollectiveOp::all_reduce, 8 * 12 * 4, shape, job.machine.device, job.software, cluster);
-  // Four micro-batches, forward and backward; part of the way between nodes may come on top.
-  const double seconds = (sim::to_seconds(with.iteration) - sim::to_seconds(without.iteration)) / 8;
-  CHECK(seconds >= sim::to_seconds(one.latency));
-  CHECK(seconds <= sim::to_seconds(one.latency) + sim::to_seconds(shape.hop));
+  // Four micro-batches, forward and backward, the last one beside the gradients, which have groups of their own; the
+  // way between nodes comes on top.
+  const double seconds = sim::to_seconds(with.iteration) - sim::to_seconds(without.iteration);
+  const double each = sim::to_seconds(one.latency) + sim::to_seconds(shape.hop);
+  CHECK(seconds >= 7 * sim::to_seconds(one.latency));
+  CHECK(seconds <= 8 * each);
 }
 
 TEST_CASE("an evaluation costs the host its time once, however many batches it has") {

@@ -202,9 +202,8 @@ double slowest_of(double spread, const Parallelism& parallelism, std::int64_t mi
                                     dims.size(Dim::data), microbatches, parallelism.virtual_pipeline});
 }
 
-bool reduces_scales(const Job& job) {
-  const bool in_fp8 = job.method.precision.matmul == DataType::fp8;
-  return in_fp8 && job.software.gradients.reduces_amax && job.replicas() > 1;
+bool reduces_scales(const calibration::GradientReduction& reduction, DataType matmul, std::int64_t replicas) {
+  return reduction.reduces_amax && matmul == DataType::fp8 && replicas > 1;
 }
 
 ProgramInputs program_inputs_of(const Job& job, const Workload& workload) {
@@ -243,7 +242,8 @@ ProgramInputs program_inputs_of(const Job& job, const Workload& workload) {
   const bool by_unit = inputs.data.by_unit || (inputs.data_apart && inputs.data_apart->by_unit);
   inputs.takes_turns = job.overlap.experts && job.model.experts.any() && !by_unit;
   constexpr double kScales = 12;  // of a block: four products, three fp8 tensors each
-  if (reduces_scales(job)) inputs.scale_bytes = kScales * calibration::bytes_of(DataType::fp32);
+  if (reduces_scales(job.software.gradients, job.method.precision.matmul, job.replicas()))
+    inputs.scale_bytes = kScales * calibration::bytes_of(DataType::fp32);
   return inputs;
 }
 
@@ -257,7 +257,7 @@ GroupLayout group_layout_of(const Job& job) {
   layout.returns = map.order() != ChunkOrder::loop;
   layout.ties_ends = job.ties_embeddings();
   layout.shards = sharding != Sharding::none;
-  layout.reduces_scales = reduces_scales(job);
+  layout.reduces_scales = reduces_scales(job.software.gradients, job.method.precision.matmul, job.replicas());
   layout.all_reduces_gradients = data_parallelism_of(job).reduction() == CollectiveOp::all_reduce;
   layout.shard_ranks = job.shard_ranks();
   layout.tensor_in = job.parallelism.inside.tensor_in;

@@ -27,7 +27,7 @@ DataApart data_apart_of(const DataParallelism& data, const Job& job);
 MessageStyle message_style_of(const Job& job);
 ProgramInputs program_inputs_of(const Job& job, const Workload& workload);
 /// Whether every pass ends in an all-reduce of the scales of fp8 tensors among tensor and data ranks.
-bool reduces_scales(const Job& job);
+bool reduces_scales(const calibration::GradientReduction& reduction, DataType matmul, std::int64_t replicas);
 /// Standard deviation of GPUs' pace, over the mean: the fleet's own and that of their temperatures, independent.
 double pace_spread_of(const Machine& machine, const PowerTerms& power);
 /// The pace of the ranks that wait for each other in a step of so many micro-batches, over that of a GPU of the mean

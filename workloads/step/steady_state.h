@@ -1,14 +1,14 @@
 // Steady state: a long run of micro-batches repeats itself, and what repeats exactly need not be simulated again.
 //
-// The argument. Cut every stage's program, away from both ends of the step, into iterations that hold the passes of one
-// period q of the schedule each. Let every operation of three iterations in a row end exactly one shift later than its
-// like an iteration before, in every class of ranks. An operation depends on operations at most an iteration apart (its
-// stream, its pass, its partner on the next stage), and rates depend on what is under way at the same time only; so one
-// more iteration inserted there repeats the last one, and everything behind it moves by the shift; unless a transfer
-// from before them is still under way beside the last, whose end would change the rates, or their kernels are slower
-// for such a one, or a host takes longer over a period than it lasts and so comes less far ahead each time. The step of m micro-batches is then that of m' < m plus (m - m') / q shifts. Within an iteration
-// forward passes are some micro-batches ahead of backward passes, so all operations of three periods and that lead are
-// looked at.
+// The argument. Cut every stage's program, away from both ends of the step, into iterations that hold the passes of
+// one period q of the schedule each. Let every operation of three iterations in a row end exactly one shift later than
+// its like an iteration before, in every class of ranks. An operation depends on operations at most an iteration apart
+// (its stream, its pass, its partner on the next stage), and rates depend on what is under way at the same time only;
+// so one more iteration inserted there repeats the last one, and everything behind it moves by the shift; unless a
+// transfer from before them is still under way beside the last, whose end would change the rates, or their kernels are
+// slower for such a one, or a host takes longer over a period than it lasts and so comes less far ahead each time. The
+// step of m micro-batches is then that of m' < m plus (m - m') / q shifts. Within an iteration forward passes are some
+// micro-batches ahead of backward passes, so all operations of three periods and that lead are looked at.
 #pragma once
 
 #include <cstdint>

@@ -598,7 +598,7 @@ class ClosedForm {
 
   /// Largest magnitudes of fp8 tensors, layer by layer: after the forward and after the backward pass.
   void scales() {
-    if (!reduces_scales(job_)) return;
+    if (!reduces_scales(job_.software.gradients, job_.method.precision.matmul, job_.replicas())) return;
     constexpr double kBytes = 4 * 3 * 4;  // qkv, projection, up and down; input, weight, gradient; a number in fp32
     add(CommGroup::scales, CollectiveOp::all_reduce, "fp8 scales", p_.tensor * job_.replicas(), kBytes,
         2 * microbatches_of_a_replica() * real(job_.model.layers + job_.model.experts.mtp_layers), 2);
