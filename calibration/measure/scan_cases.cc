@@ -24,8 +24,6 @@ extern char** environ;
 namespace orrery::calibration {
 namespace {
 
-constexpr const char* kBackward = "_backward";
-
 std::string kind_name(const Scan& s) {
   return std::string(s.kernel == MixerKernel::convolution ? name_of(s.kernel) : s.kind->name);
 }

@@ -98,8 +98,7 @@ class OpenLoop {
 class ClosedLoopOfUsers {
  public:
   ClosedLoopOfUsers(const Trace& trace, const Fleet& fleet, StepTimes& times)
-      : trace_(trace),
-        fleet_(fleet),
+      : fleet_(fleet),
         pool_(trace, fleet, times, kNever - 1, Pool::Tells{nullptr, &ended_}, 0),
         user_of_(trace.requests.size(), 0),
         left_(std::ssize(trace.requests)) {
@@ -235,7 +234,6 @@ class ClosedLoopOfUsers {
     }
   }
 
-  const Trace& trace_;
   const Fleet& fleet_;
   std::vector<Replica::Finished> ended_;
   Pool pool_;
