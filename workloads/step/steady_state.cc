@@ -113,9 +113,8 @@ std::optional<sim::Duration> shift_of(const Jump& jump, std::int64_t chunks, con
     }
   }
   if (!shift) return {};
-  for (const sim::Record& record : records) {
-    const sim::ProgramId stage = plan.instances[record.instance].program;
-    if (falls_behind(jump, stages.notes[sim::index(stage)], plan.programs[stage], *shift)) return {};
+  for (std::uint32_t stage = 0; stage < stages.notes.size(); ++stage) {
+    if (falls_behind(jump, stages.notes[stage], plan.programs[sim::ProgramId{stage}], *shift)) return {};
   }
   return sim::Duration(*shift);
 }
