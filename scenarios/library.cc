@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "scenarios/embedded_data.h"
+#include "scenarios/other_names.h"
 #include "scenarios/scenario.h"
 #include "scenarios/shipped_only.h"
 #include "scenarios/synonyms.h"
@@ -130,7 +131,7 @@ std::string file_of(const Shelf& shelf, const Settings& reference) {
   }
   if (!is_plain_name(name)) reference.fail(fmt::format("expected the name of a {}, got \"{}\"", shelf.noun, name));
   std::string file = plain_file(shelf, name);
-  if (is_file(file)) return file;
+  if (is_file(file) || other_names(shelf).contains(name)) return file;
   const std::vector<std::string> names = shipped(shelf.kind);
   std::vector<std::string> several;
   const bool typed = reference.place().file.text().starts_with("--");  // files are read as they are written
@@ -231,6 +232,25 @@ const Shelf& shelf_of(std::string_view kind) {
   return *shelf;
 }
 
+namespace {
+
+/// The document in a file of a shelf, with `inherits`; of a name that has no file of its own, what it is a name of.
+void read_named(const Shelf& shelf, Inherited& here, const sim::Place& place) {
+  if (!is_file(here.file)) {
+    const std::string name = fs::path(here.file).stem().string();
+    const auto other = other_names(shelf).find(name);
+    if (other != other_names(shelf).end() && here.file == plain_file(shelf, name)) {
+      here.document = document_of_name(name, other->second, place);
+      return;
+    }
+  }
+  here.read = here.document = read_once(here.file);
+  if (!here.document.is_mapping()) here.document.fail(fmt::format("expected a {}: a mapping of keys", shelf.noun));
+  if (here.document.find("also_called") != nullptr && ships(here.file)) here.document.erase("also_called");
+}
+
+}  // namespace
+
 std::vector<Inherited> chain_of(const Shelf& shelf, const Settings& reference) {
   std::vector<Inherited> chain;
   std::size_t files = 0;
@@ -245,8 +265,7 @@ std::vector<Inherited> chain_of(const Shelf& shelf, const Settings& reference) {
                               shelf.noun));
       }
       if (files++ >= kLongestChain) next.fail(fmt::format("inherits through more than {} files", kLongestChain));
-      here.read = here.document = read_once(here.file);
-      if (!here.document.is_mapping()) here.document.fail(fmt::format("expected a {}: a mapping of keys", shelf.noun));
+      read_named(shelf, here, next.place());
     }
     const Settings* parent = here.document.find("inherits");
     more = parent != nullptr;
@@ -300,7 +319,7 @@ calibration::Generation generation_of(const std::vector<Inherited>& chain, Files
 Settings document_of(const Shelf& shelf, const Settings& reference, Files& files) {
   const std::vector<Inherited> chain = chain_of(shelf, reference);
   for (const Inherited& one : chain) {
-    if (!one.file.empty()) files.emplace_back(one.file, one.read);
+    if (!one.read.is_null()) files.emplace_back(one.file, one.read);
   }
   return shelf.kind == "software" ? generation_of(chain, files).document : overlaid(chain);
 }
@@ -414,11 +433,14 @@ std::vector<std::string> shipped(const std::string& kind) {
   for (const auto& entry : fs::directory_iterator(fs::path(data_directory()) / shelf_of(kind).folder, error)) {
     if (entry.path().extension() == ".yaml") names.push_back(entry.path().stem().string());
   }
+  for (const auto& [name, other] : other_names(shelf_of(kind))) names.push_back(name);
   std::sort(names.begin(), names.end());
   return names;
 }
 
 std::string about(const std::string& kind, const std::string& name) {
+  const auto& others = other_names(shelf_of(kind));
+  if (const auto other = others.find(name); other != others.end()) return other->second.about;
   const fs::path file = fs::path(data_directory()) / shelf_of(kind).folder / (name + ".yaml");
   const Settings document = read_once(file.string());
   for (const char* key : {"description", "title"}) {

@@ -41,7 +41,7 @@ std::string file_of(const Shelf& shelf, const sim::Settings& reference);
 struct Inherited {
   sim::Settings document;  // without `inherits`
   std::string file;        // empty: an inline mapping
-  sim::Settings read;      // the file, with it
+  sim::Settings read;      // the file, with it; null: an inline mapping, or another name of a file (other_names.h)
 };
 /// What `reference` stands for, then what that inherits (a mapping may be inherited as a file is), the nearest first.
 /// Throws as resolve.

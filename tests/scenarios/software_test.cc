@@ -1,10 +1,13 @@
 // A software generation as a scenario may write it: by name, by path, in place, with features and blocks; and who asks
 // which document decides a key.
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
 
+#include "scenarios/library.h"
 #include "scenarios/origin.h"
+#include "scenarios/other_names.h"
 #include "tests/catch.h"
 #include "tests/scenarios/expect.h"
 
@@ -110,6 +113,53 @@ TEST_CASE("what a generation names and there is not is refused with the nearest 
         "t.yaml:20:37: software.feature: unknown key; did you mean \"features\"?");
   CHECK(error_at_software("{inherits: megatron-2023, host: {kernel_issue: fast}}")
             .find("t.yaml:20:44: software.host.kernel_issue") == 0);
+}
+
+TEST_CASE("a release that changes nothing is another name of the one before it") {
+  const Settings parent = parse_yaml("software: nemo-26.06", "t.yaml"),
+                 other = parse_yaml("software: nemo-26.08", "t.yaml");
+  const Generation before = resolve_software(parent.at("software")), after = resolve_software(other.at("software"));
+  CHECK(before.document.at("name").text() == "nemo-26.06");
+  CHECK(after.document.at("name").text() == "nemo-26.08");
+  CHECK(after.document.at("provenance").text().ends_with("as nemo-26.06 in everything"));
+  // Every key has the source of the other's, a document further down its chain.
+  REQUIRE(after.sources.size() == before.sources.size());
+  for (const auto& source : before.sources) {
+    INFO(source.key);
+    CHECK(text(*after.source_of(source.key)) == text(source));
+    CHECK(after.source_of(source.key)->document == source.document + 1);
+  }
+  orrery::calibration::Software named = software("nemo-26.08");
+  CHECK(named.name == "nemo-26.08");
+  const orrery::calibration::Software whole = software("nemo-26.06");
+  named.name = whole.name;
+  named.provenance = whole.provenance;
+  CHECK(named == whole);
+  CHECK(software("{inherits: nemo-26.08, dropout: true}").layers.dropout);
+  CHECK(about("software", "nemo-26.08").find("Megatron-Bridge") != std::string::npos);
+  const std::vector<std::string> names = shipped("software");
+  CHECK(std::count(names.begin(), names.end(), "nemo-26.08") == 1);
+  CHECK(error_at_software("nemo-26.80").find("nemo-26.08") != std::string::npos);
+  // What does not ship is named by its path alone.
+  CHECK(error_at_software("{inherits: nemo-26.06, also_called: {mine: mine}}").find("also_called") !=
+        std::string::npos);
+}
+
+TEST_CASE("no document that ships adds nothing but a name to another") {
+  for (const Shelf& shelf : shelves()) {
+    for (const std::string& name : shipped(shelf.kind)) {
+      // Tables of engines' kernels are transferred from device to device, which is a fact of each.
+      if (shelf.kind == "scenarios" || shelf.kind == "serving" || other_names(shelf).contains(name)) continue;
+      const Settings document = chain_of(shelf, Settings::scalar(name, {"t.yaml", 1, 1}, true)).front().read;
+      if (document.find("inherits") == nullptr) continue;
+      INFO(shelf.kind << " " << name);
+      bool adds = false;
+      for (const auto& [key, value] : document.members())
+        adds = adds ||
+               (key != "name" && key != "inherits" && key != "provenance" && key != "facts" && key != "description");
+      CHECK(adds);
+    }
+  }
 }
 
 TEST_CASE("a user's own generation, feature and library stand beside each other") {

@@ -49,7 +49,8 @@ std::string fingerprint_of(const sim::Settings& scenario, const std::vector<std:
   for (const auto& [kind, folder] : folders) {
     for (const std::string& name : scenarios::shipped(kind)) {
       hash.add(name);
-      hash.add(sim::read_text((data / folder / (name + ".yaml")).string(), "a YAML file"));
+      const std::filesystem::path file = data / folder / (name + ".yaml");
+      if (std::filesystem::exists(file)) hash.add(sim::read_text(file.string(), "a YAML file"));  // else another's name
     }
   }
   return fmt::format("{:016x}", hash.value());
