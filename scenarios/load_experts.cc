@@ -252,9 +252,7 @@ void load_expert_style(const Settings& document, Job& job) {
   if (style.pads_to_capacity && style.capacity_factor == 0)
     section->at("pad_to_capacity").fail("got true, expected false, or a capacity_factor beside it");
   style.fused_permutation = boolean(section, "fused_permutation", job.software.defaults.fused_permutation);
-  const calibration::ExpertHabits& habits = job.software.layers.experts;
-  const bool leaves = style.fused_mlp && job.overlap.experts;
-  style.around = {habits.weighs_activations, habits.pads_rows, leaves ? habits.spare_processors : 0};
+  if (style.fused_mlp && job.overlap.experts) style.spare_processors = job.software.layers.experts.spare_processors;
   style.paged_stash = boolean(section, "paged_stash", false);
   style.fused_router = boolean(section, "fused_router", style.fused_router);
   style.router_fp32 = boolean(section, "router_fp32", style.router_fp32);

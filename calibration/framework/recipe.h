@@ -38,11 +38,13 @@ enum class RecipePart : std::uint8_t {
   head_exchange,
   activation,
   expert_rows,
+  expert_weights,
+  expert_blocks,
   residual,
   loss,
   optimizer
 };
-inline constexpr std::size_t kRecipeParts = 9;
+inline constexpr std::size_t kRecipeParts = 11;
 std::string_view name_of(RecipePart part);
 /// One sentence.
 std::string_view meaning_of(RecipePart part);

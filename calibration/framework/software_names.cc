@@ -33,6 +33,7 @@ std::string_view name_of(BucketCut one) {
 }
 std::string_view name_of(ShardReduction one) { return word(one, Words<3>{"scatter", "all_reduce", "all_reduce_last"}); }
 std::string_view name_of(GradientPasses one) { return word(one, Words<3>{"once", "every_pass", "to_owners"}); }
+std::string_view name_of(AmaxReduction one) { return word(one, Words<2>{"none", "every_pass"}); }
 std::string_view name_of(TrainingGradients one) { return word(one, Words<3>{"dropped", "held", "kept"}); }
 std::string_view name_of(Fetches one) { return word(one, Words<3>{"by_unit", "by_weight", "by_weight_drained"}); }
 std::string_view name_of(UnitReduction one) { return word(one, Words<3>{"every_pass", "groups_once", "last_pass"}); }

@@ -296,12 +296,6 @@ std::vector<Row> stage_rows() {
 
 std::vector<Row> expert_rows() {
   return {
-      boolean("weighs_activations", kExperts, &ExpertHabits::weighs_activations,
-              "What an expert's activation makes is scaled by each token's routing weight, whose gradient a kernel of "
-              "its own sums over it."),
-      boolean("pads_experts", kExperts, &ExpertHabits::pads_rows,
-              "In types with scales, rows of every expert are copied to whole blocks of these ahead of its products, "
-              "and back behind them, but where the dispatcher puts them down so."),
       number("expert_spare_processors", kExperts, &ExpertHabits::spare_processors, {"0", "64"},
              "SMs that products of `experts.fused_mlp` leave free all along, weight gradients excepted, where "
              "`overlap.experts` has exchanges run beside them."),
@@ -317,10 +311,10 @@ std::vector<Row> kernel_rows() {
           "Gradients of weights: apart, a tensor of their own that is added up behind the GEMM; fused, the GEMM adds "
           "into the fp32 gradient; fused_16bit, into 16-bit ones too, where gradients are kept so and parameters are "
           "not sharded."),
-      boolean(
-          "reduces_amax", &S::gradients, &GradientReduction::reduces_amax,
-          "In fp8, every forward and backward pass of a chunk ends with an all-reduce of the largest magnitudes over "
-          "tensor- and data-parallel ranks, which the device waits for."),
+      choice("amax_reduction", &S::gradients, &GradientReduction::amax,
+             {AmaxReduction::none, AmaxReduction::every_pass},
+             "Where the largest magnitudes that scales of fp8 follow are reduced: every_pass, by an all-reduce over "
+             "tensor- and data-parallel ranks at the end of every pass of a chunk, which the device waits for."),
       choice("casts", &S::layers, &LayerStyle::casts,
              {Casts::apart, Casts::fused, Casts::scaled, Casts::scaled_by_makers},
              "Casts of operands to 8 bits or fewer: apart, kernels of their own; fused, inside the norm or activation "

@@ -240,6 +240,9 @@ TEST_CASE("a key stands in its block, with its name or without it, and a choice 
       {"quantised_fetches: true", "fetched_as", "int8"},
       {"quantised_reductions: true", "reduced_as", "int4"},
       {"unfused_permutation: true", "defaults.experts.fused_permutation", "false"},
+      {"weighs_activations: true", "recipe.expert-weights", "on_activations"},
+      {"pads_experts: true", "recipe.expert-blocks", "copied"},
+      {"reduces_amax: true", "amax_reduction", "every_pass"},
       {"gradient_dtype: bf16", "defaults.precision.gradients", "bf16"},
       {"parameter_gather_dtype: fp8", "defaults.precision.parameters", "fp8"},
       {"overlap_pipeline: of_chunks", "defaults.overlap.pipeline", "of_chunks"}};

@@ -203,7 +203,7 @@ std::vector<Case> kernels_and_messages() {
       {"software.recipe.norm", slower, "in_steps", {}, "fused"},
       {"software.weight_gradients", slower, "apart", {}, "fused"},
       {"software.casts", slower, "apart", kFp8, "fused"},
-      {"software.reduces_amax", slower, "true", kFp8, "false"},
+      {"software.amax_reduction", slower, "every_pass", kFp8, "none"},
       {"software.recipe.attention-in", slower, "copied", {}, "direct"},
       {"software.recipe.loss", slower, "in_steps", {}, "fused"},
       {"software.recipe.rotary", slower, "in_steps", {"model.positions=rotary"}, "fused"},

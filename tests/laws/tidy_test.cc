@@ -326,6 +326,25 @@ TEST_CASE("sub-rooms include only what is below them", "[tree]") {
   CHECK(problems == Problems{});
 }
 
+TEST_CASE("a model knows recipes and styles of layers, and no framework", "[tree]") {
+  const std::set<std::string> kKnown = {"calibration/framework/recipe.h", "calibration/framework/layer_style.h"};
+  Problems problems;
+  std::size_t of_recipes = 0;
+  for (const SourceFile& file : source_files()) {
+    // What it knows knows no framework either.
+    if (!file.path.starts_with("workloads/model/") && kKnown.count(file.path) == 0) continue;
+    for (const Include& include : includes_of(file)) {
+      if (!include.name.starts_with("calibration/framework/")) continue;
+      if (kKnown.count(include.name) == 0)
+        problems.push_back(at(file, include.line) + " includes " + include.name);
+      else
+        ++of_recipes;
+    }
+  }
+  CHECK(of_recipes > 3);
+  CHECK(problems == Problems{});
+}
+
 TEST_CASE("files of a room that are compiled together share no name of a function that is a file's own", "[tree]") {
   // orrery_folder_batches of CMakeLists.txt compiles files of a folder together: a call means what it does in a file of
   // its own only if no other file, and no header, declares another function of its name.

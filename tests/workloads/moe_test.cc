@@ -676,12 +676,17 @@ TEST_CASE("a clamp, scaled biases and a factor beside the rotation cost the pass
 }
 
 TEST_CASE("rows that come to experts are cast by kernels of their own, padded into blocks and stashed") {
-  const auto bytes = [](const ExpertStyle& style, DataType type, bool fuses, Direction direction) {
+  const auto bytes = [](const ExpertStyle& style, DataType type, bool fuses, Direction direction, bool blocks) {
     Computation computation;
     computation.experts = style;
     computation.precision.matmul = type;
     computation.style.casts = fuses ? calibration::Casts::fused : calibration::Casts::apart;
     computation.style.recipes.set(scenarios::recipe_book().usual(calibration::RecipePart::activation));
+    if (blocks) {
+      constexpr auto kPart = calibration::RecipePart::expert_blocks;
+      computation.style.recipes.set(
+          scenarios::recipe_book().read(kPart, sim::Settings::scalar("copied", {"moe_test", 0, 0})));
+    }
     const Network network = moe(mixture(), Split{}, computation);
     double sum = 0;
     for (const LayerOp& op : network.layer(1).ops) {
@@ -691,8 +696,9 @@ TEST_CASE("rows that come to experts are cast by kernels of their own, padded in
     }
     return sum;
   };
-  const auto both = [&](const ExpertStyle& style, DataType type, bool fuses = true) {
-    return std::pair{bytes(style, type, fuses, Direction::forward), bytes(style, type, fuses, Direction::backward)};
+  const auto both = [&](const ExpertStyle& style, DataType type, bool fuses = true, bool blocks = false) {
+    return std::pair{bytes(style, type, fuses, Direction::forward, blocks),
+                     bytes(style, type, fuses, Direction::backward, blocks)};
   };
   const double routed = 512 * 2, inside = routed * 512, rows = routed * 1024;
   const auto plain = both({}, DataType::bf16), cast = both({}, DataType::fp8);
@@ -700,16 +706,14 @@ TEST_CASE("rows that come to experts are cast by kernels of their own, padded in
   CHECK(cast.first - plain.first == (rows + inside) * (2 + 2));
   CHECK(cast.second - plain.second == (rows + 2 * inside) * (2 + 2));
   CHECK(both({}, DataType::fp8, false) == cast);  // a norm that casts is not what comes before
-  ExpertStyle padded;
-  padded.around.pads_rows = true;
-  CHECK(both(padded, DataType::bf16) == plain);
-  CHECK(both(padded, DataType::fp8).first - cast.first == 2 * rows * (2 + 2));
-  CHECK(both(padded, DataType::fp8).second - cast.second == 2 * rows * (2 + 2));
-  ExpertStyle whole = padded;
+  // Copied into blocks of scales and back, reading and writing 16 bit.
+  const auto padded = both({}, DataType::fp8, true, true);
+  CHECK(both({}, DataType::bf16, true, true) == plain);
+  CHECK(padded.first - cast.first == 2 * rows * (2 + 2));
+  CHECK(padded.second - cast.second == 2 * rows * (2 + 2));
+  ExpertStyle whole;
   whole.dispatcher = Dispatcher::hybridep;  // puts rows down in whole blocks
-  ExpertStyle unpadded = whole;
-  unpadded.around.pads_rows = false;
-  CHECK(both(whole, DataType::fp8) == both(unpadded, DataType::fp8));
+  CHECK(both(whole, DataType::fp8, true, true) == both(whole, DataType::fp8));
   // Kept: input and activation in 8 bit, both halves of the gate in 16; copied into pages, and out of them. In 8 bit
   // rows go by blocks of 1024 elements, of which the activation's 512 fill a half.
   ExpertStyle stashed;
@@ -731,7 +735,7 @@ TEST_CASE("products of fused experts take longer by the SMs that they leave free
   const auto times = [&](double spares, bool fused, DataType type) {
     Computation computation;
     computation.experts.fused_mlp = fused;
-    computation.experts.around.spare_processors = spares;
+    computation.experts.spare_processors = spares;
     computation.precision.matmul = type;
     const LayerPasses passes = passes_of(moe(mixture(), Split{}, computation).layer(1), {device}, false);
     std::map<std::string, std::pair<double, double>> found;  // time, and the share of it that makes up for SMs

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "calibration/framework/software.h"
 #include "workloads/model/layer.h"
 #include "workloads/schedules/chunk_map.h"
 

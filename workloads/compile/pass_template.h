@@ -11,6 +11,7 @@
 #include <tuple>
 #include <vector>
 
+#include "calibration/framework/software.h"
 #include "sim/plan.h"
 #include "workloads/compile/program_notes.h"
 #include "workloads/groups/collective_prices.h"

@@ -24,7 +24,7 @@ struct ProgramInputs {
   MessageStyle messages;
   UpdateStyle update;
   /// Bytes of the largest magnitudes of a block that a pass in fp8 ends by reducing over tensor- and data-parallel
-  /// ranks (software key reduces_amax); 0 where it does not.
+  /// ranks (software key amax_reduction); 0 where it does not.
   double scale_bytes = 0;
   /// Passes that run as one take turns at computing while exchanges of experts are under way (overlap.experts).
   bool takes_turns = false;

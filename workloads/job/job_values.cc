@@ -203,7 +203,7 @@ double slowest_of(double spread, const Parallelism& parallelism, std::int64_t mi
 }
 
 bool reduces_scales(const calibration::GradientReduction& reduction, DataType matmul, std::int64_t replicas) {
-  return reduction.reduces_amax && matmul == DataType::fp8 && replicas > 1;
+  return reduction.amax == calibration::AmaxReduction::every_pass && matmul == DataType::fp8 && replicas > 1;
 }
 
 ProgramInputs program_inputs_of(const Job& job, const Workload& workload) {

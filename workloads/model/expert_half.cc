@@ -263,7 +263,7 @@ MatMul ExpertHalf::of_experts(const char* name, std::int64_t out, std::int64_t i
   p.tokens = x_.routed;
   p.copies = x_.copies;
   p.grouped = style_.grouped;
-  if (style_.fused_mlp && w_.quantised()) p.spares = style_.around.spare_processors;
+  if (style_.fused_mlp && w_.quantised()) p.spares = style_.spare_processors;
   for (StreamingOp& after : p.after_gradient) after.elements *= real(x_.copies);
   return p;
 }
@@ -289,8 +289,7 @@ void ExpertHalf::activation(double elements, bool fused) {
   const calibration::Recipe& recipe = w_.style().recipes.of(sizes.part());
   w_.run_lines(recipe, sizes, Direction::backward, {{"activation backward", name_backward}});
   // Routed experts alone: a kernel that casts for the product behind it is that of a shared one.
-  if (style_.around.weighs_activations && !fused)
-    w_.backward("routing weights' gradient", Streaming::accumulate, elements, (1 + gates) * e_);
+  if (!fused) w_.run({calibration::RecipePart::expert_weights, {{"ffn", elements}, {"gates", gates}, {"e", e_}}});
   if (own_bias) w_.forward("add bias", Streaming::accumulate, inputs, 2 * e_);
   if (clamps) {
     // The offset of the linear half comes from the host by a copy that it waits for (torch.tensor(linear_offset)).
@@ -330,16 +329,12 @@ void ExpertHalf::activation_in_products(double elements) {
   w_.forward(name, Streaming::copy, elements, twice);
 }
 
-/// Rows of every expert in whole blocks of scales: copied there ahead of the first product and back behind the second,
-/// the same of gradients (Megatron-LM core_v0.10.0, megatron/core/transformer/moe/experts.py: fp8_padding and
-/// fp8_unpadding). HybridEP puts tokens down so, and experts that are filled to a capacity are taken to be whole.
+/// HybridEP puts tokens down in whole blocks of scales, and experts that are filled to a capacity are taken to be
+/// whole.
 void ExpertHalf::pad(const char* name, const char* name_backward) {
-  if (!style_.around.pads_rows || !w_.quantised() || style_.pads_to_capacity ||
-      style_.dispatcher == Dispatcher::hybridep)
-    return;
-  const double rows = of_hidden(real(x_.routed));
-  w_.backward(name_backward, Streaming::copy, rows, 2 * e_);
-  w_.forward(name, Streaming::copy, rows, 2 * e_);
+  if (!w_.quantised() || style_.pads_to_capacity || style_.dispatcher == Dispatcher::hybridep) return;
+  w_.run({calibration::RecipePart::expert_blocks, {{"x", of_hidden(real(x_.routed))}, {"e", e_}}},
+         {{"rows", name}, {"gradients of rows", name_backward}});
 }
 
 /// What experts keep is copied into pages of a buffer for all layers and micro-batches, and back ahead of its use:

@@ -69,22 +69,14 @@ std::string_view name_of(Dispatcher dispatcher);
 /// Whether a token is sent once to a rank, however many of that rank's experts it goes to.
 constexpr bool sends_once(Dispatcher d) { return d == Dispatcher::deepep || d == Dispatcher::hybridep; }
 
-/// What the training software does around the products of routed experts.
-struct AroundProducts {
-  bool weighs_activations = false;  // what the activation makes is scaled by the token's routing weight
-  bool pads_rows = false;           // rows of every expert are copied out to whole blocks of scales, and back
-  double spare_processors = 0;      // SMs that products with an activation in them, and their kin, leave to exchanges
-  bool operator==(const AroundProducts&) const = default;
-};
-
 /// How a mixture's layers are computed, as far as neither model nor split says.
 struct ExpertStyle {
   Dispatcher dispatcher = Dispatcher::alltoall;
   calibration::ExchangeLibrary library;  // of deepep and hybridep: what its kernels take
   bool grouped = true;                   // the products of a rank's experts are one call, else one after the other
   bool fused_permutation = true;         // one kernel picks tokens by expert, else PyTorch's index operations
-  bool fused_mlp = false;  // products, activation, its casts and biases of all experts are one module of kernels
-  AroundProducts around = {};
+  bool fused_mlp = false;        // products, activation, its casts and biases of all experts are one module of kernels
+  double spare_processors = 0;   // SMs that products with an activation in them, and their kin, leave to exchanges
   bool paged_stash = false;      // buffers have room for more than come, so that the host need not know how many; what
                                  // is kept goes through pages of another buffer
   bool fused_router = false;     // scores, top-k and map in one kernel, else operation by operation

@@ -20,7 +20,7 @@
 
 #include "calibration/device/kernel.h"
 #include "calibration/device/profile.h"
-#include "calibration/framework/software.h"
+#include "calibration/framework/layer_style.h"
 #include "workloads/model/comm_group.h"
 #include "workloads/model/model.h"
 

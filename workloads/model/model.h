@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "calibration/framework/software.h"
+#include "calibration/framework/layer_style.h"
 #include "workloads/model/encoder.h"
 #include "workloads/model/experts.h"
 #include "workloads/model/operators.h"

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "calibration/device/profile.h"
-#include "calibration/framework/software.h"
+#include "calibration/framework/layer_style.h"
 #include "workloads/model/layer.h"
 
 namespace orrery::workloads {
