@@ -14,6 +14,7 @@
 #include <array>
 #include <cmath>
 
+#include "sim/key_rows.h"
 #include "topology/fabrics.h"
 
 namespace orrery::topology {
@@ -24,29 +25,14 @@ constexpr std::array<std::string_view, 2> kDragonflyShares{"nodes_per_switch", "
 
 std::vector<sim::Key> dragonfly_keys() {
   return {
-      {"groups", "integer", "groups", "", {}, "Groups of the whole machine.", {"1", "10000"}},
-      {"switches_per_group",
-       "integer",
-       "switches",
-       "",
-       {},
-       "Switches of a group, all joined to each other.",
-       {"1", "10000"}},
-      {"local_rate",
-       "quantity",
-       "bytes/s",
-       "-",
-       {},
-       "Line rate of a link inside a group; as nic_rate where it is left out.",
-       kLinkRate},
-      {"global_rate",
-       "quantity",
-       "bytes/s",
-       "-",
-       {},
-       "Line rate of a link between groups; as nic_rate where it is left out.",
-       kLinkRate},
-      {"global_links", "integer", "links", "1", {}, "Links between each two groups.", {"1", "10000"}},
+      sim::key_row("groups", "integer", "groups", "", {}, "Groups of the whole machine.", {"1", "10000"}),
+      sim::key_row("switches_per_group", "integer", "switches", "", {},
+                   "Switches of a group, all joined to each other.", {"1", "10000"}),
+      sim::key_row("local_rate", "quantity", "bytes/s", "-", {},
+                   "Line rate of a link inside a group; as nic_rate where it is left out.", kLinkRate),
+      sim::key_row("global_rate", "quantity", "bytes/s", "-", {},
+                   "Line rate of a link between groups; as nic_rate where it is left out.", kLinkRate),
+      sim::key_row("global_links", "integer", "links", "1", {}, "Links between each two groups.", {"1", "10000"}),
   };
 }
 
@@ -71,10 +57,9 @@ FabricWiring make_dragonfly(const FabricSpec& spec, std::int64_t nodes, const Se
   const std::int64_t ports = spec.dragonfly.nodes_per_switch * spec.nics + (switches - 1) * spec.dragonfly.local_links +
                              (global_lanes + switches - 1) / switches;
   if (ports > spec.switches.radix) {
-    where.fail(
-        fmt::format("a switch of fabric {} needs {} ports, but has {}; use fewer nodes_per_switch, local_links or "
-                    "global_links",
-                    spec.name, ports, spec.switches.radix));
+    where.fail(fmt::format(
+        "a switch of fabric {} needs {} ports, but has {}; use fewer nodes_per_switch, local_links or global_links",
+        spec.name, ports, spec.switches.radix));
   }
   const auto int32 = [](std::int64_t n) { return static_cast<std::int32_t>(n); };
   const std::int64_t used = (nodes + per_group - 1) / per_group;

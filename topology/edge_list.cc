@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "sim/key_rows.h"
 #include "topology/fabrics.h"
 
 namespace orrery::topology {
@@ -12,27 +13,15 @@ namespace {
 
 std::vector<sim::Key> edge_list_keys() {
   return {
-      {"links",
-       "list",
-       "",
-       "",
-       {},
-       "Links between switches, each {ends: [name, name], lanes: 1, rate: of one lane; nic_rate where left out}."},
-      {"links[].ends", "list", "", "", {}, "The names of the two switches."},
-      {"links[].lanes", "integer", "links", "1", {}, "Parallel links.", {"1", "100000"}},
-      {"links[].rate",
-       "quantity",
-       "bytes/s",
-       "-",
-       {},
-       "Line rate of one lane; nic_rate where it is left out.",
-       kLinkRate},
-      {"attach",
-       "list",
-       "",
-       "",
-       {},
-       "For every node the switch that its NICs hang on, or a list of switches that they take in turn."},
+      sim::key_row(
+          "links", "list", "", "", {},
+          "Links between switches, each {ends: [name, name], lanes: 1, rate: of one lane; nic_rate where left out}."),
+      sim::key_row("links[].ends", "list", "", "", {}, "The names of the two switches."),
+      sim::key_row("links[].lanes", "integer", "links", "1", {}, "Parallel links.", {"1", "100000"}),
+      sim::key_row("links[].rate", "quantity", "bytes/s", "-", {},
+                   "Line rate of one lane; nic_rate where it is left out.", kLinkRate),
+      sim::key_row("attach", "list", "", "", {},
+                   "For every node the switch that its NICs hang on, or a list of switches that they take in turn."),
   };
 }
 

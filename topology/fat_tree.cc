@@ -14,6 +14,7 @@
 #include <array>
 #include <cmath>
 
+#include "sim/key_rows.h"
 #include "topology/fabrics.h"
 
 namespace orrery::topology {
@@ -44,8 +45,8 @@ void check_leaf_ports(const FabricSpec& spec, const Shape& s, const Settings& wh
                  : static_cast<std::int64_t>(std::ceil(static_cast<double>(s.down) / split - 1e-9));
   if (down_ports + s.ups > spec.switches.radix) {
     where.fail(
-        fmt::format("a leaf of fabric {} needs {} ports down for {} NICs and {} up, but has {}; "
-                    "use fewer unit_nodes or more oversubscription",
+        fmt::format("a leaf of fabric {} needs {} ports down for {} NICs and {} up, but has {}; use fewer unit_nodes "
+                    "or more oversubscription",
                     spec.name, down_ports, s.down, s.ups, spec.switches.radix));
   }
 }
@@ -89,8 +90,8 @@ Shape shape_of(const FabricSpec& spec, std::int64_t nodes, const Settings& where
   if (s.pods > ports) {
     const std::int64_t most_units = by_rail ? ports / s.rails * s.units_per_pod : ports * s.units_per_pod;
     where.fail(
-        fmt::format("{} nodes are too many for fabric {}: three tiers of its switches hold {} nodes; use fewer GPUs "
-                    "or a larger spine_radix",
+        fmt::format("{} nodes are too many for fabric {}: three tiers of its switches hold {} nodes; use fewer GPUs or "
+                    "a larger spine_radix",
                     nodes, spec.name, most_units * spec.tree.unit_nodes));
   }
   s.cores_per_plane = divisor_from(s.spine_ups, divide_up(s.pods * s.spine_ups, ports));
@@ -152,18 +153,11 @@ constexpr std::array<std::string_view, 6> kFatTreeShares{"unit_nodes",  "uplink_
 
 std::vector<sim::Key> fat_tree_keys() {
   return {
-      {"rail",
-       "boolean",
-       "",
-       "true",
-       {},
-       "true: NIC i of every node of a unit goes to leaf i; false: all NICs of the unit to one leaf."},
-      {"spine_groups",
-       "choice",
-       "",
-       "unit",
-       {"unit", "rail"},
-       "Which leaves share a set of spines when there are three tiers: those of neighbouring units, or of one rail."},
+      sim::key_row("rail", "boolean", "", "true", {},
+                   "true: NIC i of every node of a unit goes to leaf i; false: all NICs of the unit to one leaf."),
+      sim::key_row("spine_groups", "choice", "", "unit", {"unit", "rail"},
+                   "Which leaves share a set of spines when there are three tiers: those of neighbouring units, or of "
+                   "one rail."),
   };
 }
 

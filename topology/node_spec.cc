@@ -9,6 +9,7 @@
 #include <set>
 #include <utility>
 
+#include "sim/key_rows.h"
 #include "topology/cluster.h"
 #include "topology/wiring.h"
 
@@ -72,122 +73,63 @@ void check_connected(const Settings& node, const NodeSpec& spec) {
     const std::vector<std::int32_t> hops = hops_from(graph, 0);
     const auto lost = std::find(hops.begin(), hops.end(), -1);
     if (lost != hops.end()) {
-      node.fail(fmt::format(
-          "GPU {} has no way to GPU 0 over the GPUs before {}; number the GPUs so that each has a link to an "
-          "earlier one, or add links to mesh",
-          lost - hops.begin(), gpus));
+      node.fail(
+          fmt::format("GPU {} has no way to GPU 0 over the GPUs before {}; number the GPUs so that each has a link to "
+                      "an earlier one, or add links to mesh",
+                      lost - hops.begin(), gpus));
     }
   }
 }
 
 std::vector<sim::Key> wiring_keys() {
   return {
-      {"kind", "choice", "", "", generator_names(),
-       "How the GPUs of a node reach each other: through switch chips, by direct links, or over PCIe alone."},
-      {"gpus",
-       "integer",
-       "GPUs",
-       "8",
-       {},
-       "GPUs (or dies) of a full node: NVLink domains of today have 72.",
-       {"1", "1024"}},
-      {"switches", "integer", "chips", "", {}, "NVSwitch chips of a node (kind nvswitch).", {"1", "10000"}},
-      {"links",
-       "integer",
-       "links",
-       "",
-       {},
-       "NVLinks of one GPU, spread over the chips (kind nvswitch).",
-       {"1", "10000"}},
-      {"rate",
-       "quantity",
-       "bytes/s",
-       "",
-       {},
-       "Rate of one GPU per direction, all its links together (kinds nvswitch and pcie).",
-       kRate},
-      {"mesh", "list", "", "-", {}, "Direct links, each {pair: [a, b], rate: per direction} (kind mesh)."},
-      {"mesh[].pair", "list", "GPUs", "", {}, "The two GPUs, counted from 0.", {"0", "1023"}},
-      {"mesh[].rate", "quantity", "bytes/s", "", {}, "Rate per direction.", kRate},
-      {"mesh_rate",
-       "quantity",
-       "bytes/s",
-       "-",
-       {},
-       "Rate per direction of a direct link between every pair that mesh does not name (kind mesh).",
-       kRate},
-      {"latency",
-       "quantity",
-       "s",
-       "0.7 us",
-       {},
-       "From GPU to GPU, one way; in a mesh or over PCIe per link.",
-       {"0 s", "10 ms"}},
-      {"host_bridges",
-       "integer",
-       "bridges",
-       "2",
-       {},
-       "Root complexes, one per processor, that share out the PCIe switches (kind pcie).",
-       {"1", "64"}},
-      {"host_rate",
-       "quantity",
-       "bytes/s",
-       "20 GB/s",
-       {},
-       "Rate per direction between two host bridges (kind pcie), or between islands of links and the host (kind mesh; "
-       "not "
-       "given: all GPUs are joined by links).",
-       kRate},
-      {"efficiency",
-       "number",
-       "",
-       "1",
-       {},
-       "Share of the line rate that a saturating transfer's payload reaches, above 0, at most 1.",
-       {"0.01", "1"}},
-      {"pcie", "quantity", "bytes/s", "32 GB/s", {}, "Payload rate between a GPU and its NIC, per direction.", kRate},
-      {"pcie_switches",
-       "integer",
-       "switches",
-       "4",
-       {},
-       "PCIe switches of a node; each serves an equal share of the GPUs and their NICs.",
-       {"1", "1024"}},
-      {"provenance", "text", "", "-", {}, "Where the facts come from."},
+      sim::key_row(
+          "kind", "choice", "", "", generator_names(),
+          "How the GPUs of a node reach each other: through switch chips, by direct links, or over PCIe alone."),
+      sim::key_row("gpus", "integer", "GPUs", "8", {},
+                   "GPUs (or dies) of a full node: NVLink domains of today have 72.", {"1", "1024"}),
+      sim::key_row("switches", "integer", "chips", "", {}, "NVSwitch chips of a node (kind nvswitch).", {"1", "10000"}),
+      sim::key_row("links", "integer", "links", "", {}, "NVLinks of one GPU, spread over the chips (kind nvswitch).",
+                   {"1", "10000"}),
+      sim::key_row("rate", "quantity", "bytes/s", "", {},
+                   "Rate of one GPU per direction, all its links together (kinds nvswitch and pcie).", kRate),
+      sim::key_row("mesh", "list", "", "-", {}, "Direct links, each {pair: [a, b], rate: per direction} (kind mesh)."),
+      sim::key_row("mesh[].pair", "list", "GPUs", "", {}, "The two GPUs, counted from 0.", {"0", "1023"}),
+      sim::key_row("mesh[].rate", "quantity", "bytes/s", "", {}, "Rate per direction.", kRate),
+      sim::key_row("mesh_rate", "quantity", "bytes/s", "-", {},
+                   "Rate per direction of a direct link between every pair that mesh does not name (kind mesh).",
+                   kRate),
+      sim::key_row("latency", "quantity", "s", "0.7 us", {},
+                   "From GPU to GPU, one way; in a mesh or over PCIe per link.", {"0 s", "10 ms"}),
+      sim::key_row("host_bridges", "integer", "bridges", "2", {},
+                   "Root complexes, one per processor, that share out the PCIe switches (kind pcie).", {"1", "64"}),
+      sim::key_row("host_rate", "quantity", "bytes/s", "20 GB/s", {},
+                   "Rate per direction between two host bridges (kind pcie), or between islands of links and the host "
+                   "(kind mesh; not given: all GPUs are joined by links).",
+                   kRate),
+      sim::key_row("efficiency", "number", "", "1", {},
+                   "Share of the line rate that a saturating transfer's payload reaches, above 0, at most 1.",
+                   {"0.01", "1"}),
+      sim::key_row("pcie", "quantity", "bytes/s", "32 GB/s", {},
+                   "Payload rate between a GPU and its NIC, per direction.", kRate),
+      sim::key_row("pcie_switches", "integer", "switches", "4", {},
+                   "PCIe switches of a node; each serves an equal share of the GPUs and their NICs.", {"1", "1024"}),
+      sim::key_row("provenance", "text", "", "-", {}, "Where the facts come from."),
   };
 }
 
 std::vector<sim::Key> host_keys() {
   return {
-      {"host_memory",
-       "quantity",
-       "bytes",
-       "not known: nothing is checked",
-       {},
-       "Memory of the hosts of a node, all processors together, that optimizer states may lie in.",
-       {"1 GB", "10000 TB"}},
-      {"host_memory_rate",
-       "quantity",
-       "bytes/s",
-       "200 GB/s",
-       {},
-       "Bandwidth of that memory, all channels of all processors together.",
-       {"1 GB/s", "10000 TB/s"}},
-      {"host_link",
-       "quantity",
-       "bytes/s",
-       "pcie",
-       {},
-       "Payload rate of a link between GPUs and the host's memory, per direction: PCIe, or NVLink-C2C.",
-       kRate},
-      {"host_links",
-       "integer",
-       "links",
-       "pcie_switches",
-       {},
-       "Such links of a node, which its GPUs share evenly.",
-       {"1", "1024"}},
+      sim::key_row("host_memory", "quantity", "bytes", "not known: nothing is checked", {},
+                   "Memory of the hosts of a node, all processors together, that optimizer states may lie in.",
+                   {"1 GB", "10000 TB"}),
+      sim::key_row("host_memory_rate", "quantity", "bytes/s", "200 GB/s", {},
+                   "Bandwidth of that memory, all channels of all processors together.", {"1 GB/s", "10000 TB/s"}),
+      sim::key_row("host_link", "quantity", "bytes/s", "pcie", {},
+                   "Payload rate of a link between GPUs and the host's memory, per direction: PCIe, or NVLink-C2C.",
+                   kRate),
+      sim::key_row("host_links", "integer", "links", "pcie_switches", {},
+                   "Such links of a node, which its GPUs share evenly.", {"1", "1024"}),
   };
 }
 

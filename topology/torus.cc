@@ -7,6 +7,7 @@
 #include <array>
 #include <numeric>
 
+#include "sim/key_rows.h"
 #include "topology/fabrics.h"
 
 namespace orrery::topology {
@@ -17,13 +18,8 @@ constexpr std::array<std::string_view, 3> kTorusShares{"uplink_rate", "nodes_per
 
 std::vector<sim::Key> torus_keys() {
   return {
-      {"dimensions",
-       "list",
-       "switches",
-       "",
-       {},
-       "Switches along each dimension of the torus, at most 6 of them.",
-       {"1", "1000000"}},
+      sim::key_row("dimensions", "list", "switches", "", {},
+                   "Switches along each dimension of the torus, at most 6 of them.", {"1", "1000000"}),
   };
 }
 

@@ -1,5 +1,6 @@
 // The keys of a dispatcher's document, calibration/dispatchers/<name>.yaml.
 #include "calibration/device/dispatcher.h"
+#include "sim/key_rows.h"
 
 namespace orrery::calibration {
 
@@ -7,50 +8,31 @@ const sim::KeyTable& dispatcher_keys() {
   static const sim::KeyTable table = [] {
     constexpr sim::Bounds kFixed{"0 s", "10 ms"}, kRate{"10 MB/s", "1 EB/s"}, kShare{"0.01", "1"};
     std::vector<sim::Key> rows{
-        {"name", "text", "", "", {}, "Name of the library."},
-        {"meaning", "text", "", "-", {}, "What it does, in a sentence."},
-        {"source", "text", "", "-", {}, "Where its kernels and the measurements stand."},
-        {"processors",
-         "number",
-         "SMs",
-         "",
-         {},
-         "SMs that a kernel takes by default; 0: none are set aside.",
-         {"0", "1024"}},
-        {"stands_in",
-         "mapping",
-         "",
-         "-",
-         {},
-         "Beginnings of the names of profiles that were not measured, and the device whose kernels they take."},
-        {"stands_in.*", "text", "", "-", {}, "A device of the kernels."},
-        {"kernels", "list", "", "", {}, "One kernel on one device each; the first that fits stands in for others."},
-        {"kernels[].device", "text", "", "", {}, "Beginning of the names of the device's profiles."},
-        {"kernels[].pass", "choice", "", "", {"dispatch", "combine"}, "Tokens to experts, or results back."},
-        {"kernels[].reach", "choice", "", "", {"domain", "network"}, "Within one NVLink domain, or between nodes."},
-        {"kernels[].error", "mapping", "", "-", {}, "How well the fit holds on rows left out of it."},
-        {"kernels[].exponent",
-         "number",
-         "",
-         "4",
-         {},
-         "How SMs' time and links' time join: 1 adds them, more hides.",
-         {"1", "100"}},
-        {"kernels[].sizes",
-         "list",
-         "",
-         "",
-         {},
-         "Ranks (domain) or nodes (network) that share is given for, rising.",
-         {"1", "1e6"}},
-        {"kernels[].share", "list", "", "", {}, "Share of the links' line rate that the kernel reaches.", kShare},
-        {"kernels[].fill_rows",
-         "number",
-         "rows",
-         "1",
-         {},
-         "Rows that are under way before the first arrives.",
-         {"0", "1e6"}},
+        sim::key_row("name", "text", "", "", {}, "Name of the library."),
+        sim::key_row("meaning", "text", "", "-", {}, "What it does, in a sentence."),
+        sim::key_row("source", "text", "", "-", {}, "Where its kernels and the measurements stand."),
+        sim::key_row("processors", "number", "SMs", "", {},
+                     "SMs that a kernel takes by default; 0: none are set aside.", {"0", "1024"}),
+        sim::key_row(
+            "stands_in", "mapping", "", "-", {},
+            "Beginnings of the names of profiles that were not measured, and the device whose kernels they take."),
+        sim::key_row("stands_in.*", "text", "", "-", {}, "A device of the kernels."),
+        sim::key_row("kernels", "list", "", "", {},
+                     "One kernel on one device each; the first that fits stands in for others."),
+        sim::key_row("kernels[].device", "text", "", "", {}, "Beginning of the names of the device's profiles."),
+        sim::key_row("kernels[].pass", "choice", "", "", {"dispatch", "combine"},
+                     "Tokens to experts, or results back."),
+        sim::key_row("kernels[].reach", "choice", "", "", {"domain", "network"},
+                     "Within one NVLink domain, or between nodes."),
+        sim::key_row("kernels[].error", "mapping", "", "-", {}, "How well the fit holds on rows left out of it."),
+        sim::key_row("kernels[].exponent", "number", "", "4", {},
+                     "How SMs' time and links' time join: 1 adds them, more hides.", {"1", "100"}),
+        sim::key_row("kernels[].sizes", "list", "", "", {},
+                     "Ranks (domain) or nodes (network) that share is given for, rising.", {"1", "1e6"}),
+        sim::key_row("kernels[].share", "list", "", "", {}, "Share of the links' line rate that the kernel reaches.",
+                     kShare),
+        sim::key_row("kernels[].fill_rows", "number", "rows", "1", {},
+                     "Rows that are under way before the first arrives.", {"0", "1e6"}),
     };
     const auto row = [&](const char* name, const char* type, const char* unit, const char* meaning,
                          sim::Bounds bounds) {
@@ -70,7 +52,8 @@ const sim::KeyTable& dispatcher_keys() {
     row("error.folds", "number", "", "Parts that they were cut into, each left out once.", kCount);
     row("error.median_pct", "number", "", "Median of the error, in percent.", kPercent);
     row("error.p90_pct", "number", "", "Its 90th percentile.", kPercent);
-    rows.push_back({"more_kernels", "list", "", "-", {}, "As kernels, of devices that no measurements here are of."});
+    rows.push_back(
+        sim::key_row("more_kernels", "list", "", "-", {}, "As kernels, of devices that no measurements here are of."));
     for (std::size_t i = 0, own = rows.size(); i < own; ++i) {
       if (!rows[i].path.starts_with("kernels[].")) continue;
       sim::Key more = rows[i];

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "calibration/device/profile_model.h"
+#include "sim/key_rows.h"
 
 namespace orrery::calibration {
 
@@ -42,47 +43,27 @@ MeasuredHost load_measured_host(const sim::Settings& profile) {
 }
 
 void measured_host_keys(std::vector<sim::Key>& out) {
-  out.push_back({"host", "mapping", "", "-", {}, "What the host of the machine that was measured takes."});
-  out.push_back({"host.provenance", "text", "", "-", {}, "Where the numbers come from."});
-  out.push_back({"host.launch",
-                 "quantity",
-                 "s",
-                 "-",
-                 {},
-                 "Host time of launching an empty kernel, of many in a row: over 2.88 us, what generations' host times "
-                 "are multiplied by.",
-                 {"0.1 us", "1 ms"}});
-  out.push_back({"host.graph_launch",
-                 "quantity",
-                 "s",
-                 "-",
-                 {},
-                 "Of an empty kernel in a graph, on the device; for the reader.",
-                 {"0 s", "1 ms"}});
-  out.push_back({"host.kernel_gap",
-                 "quantity",
-                 "s",
-                 "-",
-                 {},
-                 "Between two kernels of a stream, on the device; for the reader.",
-                 {"0 s", "1 ms"}});
-  out.push_back({"interference", "mapping", "", "-", {}, "What products lose beside traffic through memory."});
-  out.push_back({"interference.provenance", "text", "", "-", {}, "Where the numbers come from."});
-  out.push_back({"interference.traffic",
-                 "list",
-                 "bytes/s",
-                 "",
-                 {},
-                 "Read and written by 24 blocks, as many as a collective has channels within a node; rising.",
-                 {"1 MB/s", "100 TB/s"}});
-  out.push_back({"interference.products",
-                 "list",
-                 "",
-                 "",
-                 {},
-                 "Time of a product beside each, over its time alone; stands in for the generation's "
-                 "compute_slowdown_under_collective.",
-                 {"1", "100"}});
+  out.push_back(sim::key_row("host", "mapping", "", "-", {}, "What the host of the machine that was measured takes."));
+  out.push_back(sim::key_row("host.provenance", "text", "", "-", {}, "Where the numbers come from."));
+  out.push_back(sim::key_row("host.launch", "quantity", "s", "-", {},
+                             "Host time of launching an empty kernel, of many in a row: over 2.88 us, what "
+                             "generations' host times are multiplied by.",
+                             {"0.1 us", "1 ms"}));
+  out.push_back(sim::key_row("host.graph_launch", "quantity", "s", "-", {},
+                             "Of an empty kernel in a graph, on the device; for the reader.", {"0 s", "1 ms"}));
+  out.push_back(sim::key_row("host.kernel_gap", "quantity", "s", "-", {},
+                             "Between two kernels of a stream, on the device; for the reader.", {"0 s", "1 ms"}));
+  out.push_back(
+      sim::key_row("interference", "mapping", "", "-", {}, "What products lose beside traffic through memory."));
+  out.push_back(sim::key_row("interference.provenance", "text", "", "-", {}, "Where the numbers come from."));
+  out.push_back(
+      sim::key_row("interference.traffic", "list", "bytes/s", "", {},
+                   "Read and written by 24 blocks, as many as a collective has channels within a node; rising.",
+                   {"1 MB/s", "100 TB/s"}));
+  out.push_back(sim::key_row("interference.products", "list", "", "", {},
+                             "Time of a product beside each, over its time alone; stands in for the generation's "
+                             "compute_slowdown_under_collective.",
+                             {"1", "100"}));
 }
 
 }  // namespace orrery::calibration
