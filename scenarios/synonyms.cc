@@ -73,7 +73,6 @@ constexpr std::array kNames{
     NameSynonym{"devices", "a100", "a100-sxm-80gb"},
     NameSynonym{"devices", "h100", "h100-sxm-80gb"},
     NameSynonym{"devices", "h200", "h200-sxm-141gb"},
-    NameSynonym{"devices", "h200", "h200-sxm-141gb"},
     NameSynonym{"devices", "v100", "v100-sxm-32gb"},
     NameSynonym{"devices", "gh200", "gh200-96gb"},
     NameSynonym{"devices", "mi250x", "mi250x-gcd"},

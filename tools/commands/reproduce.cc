@@ -401,52 +401,23 @@ int reproduce_platforms(const ReproduceOptions& options, const sim::Settings& do
   return kDone;
 }
 
-/// Curves whose shapes were published.
-int reproduce_curves(const ReproduceOptions& options, const sim::Settings& document) {
-  const InterruptGuard guard;
-  const std::vector<Curve> curves = simulate_curves(document, default_jobs());
-  if (curves.empty()) return kInterrupted;
-  if (!options.json.empty()) {
-    write_output(options.json, [&](std::ostream& out) { write_json(out, curves_json(options.table, curves)); });
-  }
-  const std::string title = fmt::format("{}: {}", options.table, document.at("title").text());
-  write_words(options, grid_of(title, curves), [&](std::ostream& out) { write_curves(out, title, curves); });
-  return kDone;
-}
+/// A table whose rows `simulate` computes, which `json` and `write` put out.
+template <class Row>
+struct TableForm {
+  std::vector<Row> (*simulate)(const sim::Settings&, unsigned);
+  nlohmann::ordered_json (*json)(const std::string&, const std::vector<Row>&);
+  void (*write)(std::ostream&, const std::string&, const std::vector<Row>&);
+};
 
-/// Campaigns whose failures and effective times were published.
-int reproduce_campaigns(const ReproduceOptions& options, const sim::Settings& document) {
+template <class Row>
+int reproduce_rows(const ReproduceOptions& options, const sim::Settings& document, const TableForm<Row>& form) {
   const InterruptGuard guard;
-  const std::vector<CampaignRow> rows = simulate_campaigns(document, default_jobs());
+  const std::vector<Row> rows = form.simulate(document, default_jobs());
   if (rows.empty()) return kInterrupted;
   if (!options.json.empty())
-    write_output(options.json, [&](std::ostream& out) { write_json(out, campaign_rows_json(options.table, rows)); });
+    write_output(options.json, [&](std::ostream& out) { write_json(out, form.json(options.table, rows)); });
   const std::string title = fmt::format("{}: {}", options.table, document.at("title").text());
-  write_words(options, grid_of(title, rows), [&](std::ostream& out) { write_campaign_rows(out, title, rows); });
-  return kDone;
-}
-
-/// Placements whose gains were published.
-int reproduce_placements(const ReproduceOptions& options, const sim::Settings& document) {
-  const InterruptGuard guard;
-  const std::vector<PlacementRow> rows = simulate_placements(document, default_jobs());
-  if (rows.empty()) return kInterrupted;
-  if (!options.json.empty())
-    write_output(options.json, [&](std::ostream& out) { write_json(out, placement_rows_json(options.table, rows)); });
-  const std::string title = fmt::format("{}: {}", options.table, document.at("title").text());
-  write_words(options, grid_of(title, rows), [&](std::ostream& out) { write_placement_rows(out, title, rows); });
-  return kDone;
-}
-
-/// Whole trainings whose times were published.
-int reproduce_trainings(const ReproduceOptions& options, const sim::Settings& document) {
-  const InterruptGuard guard;
-  const std::vector<TrainingRow> rows = simulate_trainings(document, default_jobs());
-  if (rows.empty()) return kInterrupted;
-  if (!options.json.empty())
-    write_output(options.json, [&](std::ostream& out) { write_json(out, training_rows_json(options.table, rows)); });
-  const std::string title = fmt::format("{}: {}", options.table, document.at("title").text());
-  write_words(options, grid_of(title, rows), [&](std::ostream& out) { write_training_rows(out, title, rows); });
+  write_words(options, grid_of(title, rows), [&](std::ostream& out) { form.write(out, title, rows); });
   return kDone;
 }
 
@@ -504,10 +475,17 @@ int reproduce(const ReproduceOptions& options) {
     return reproduce_records(options, document);
   if (document.find("layers") != nullptr) return reproduce_layers(options, document);
   if (document.find("milestones") != nullptr) return reproduce_milestones(options, document);
-  if (document.find("curves") != nullptr) return reproduce_curves(options, document);
-  if (document.find("campaigns") != nullptr) return reproduce_campaigns(options, document);
-  if (document.find("trainings") != nullptr) return reproduce_trainings(options, document);
-  if (document.find("placements") != nullptr) return reproduce_placements(options, document);
+  if (document.find("curves") != nullptr)
+    return reproduce_rows<Curve>(options, document, {simulate_curves, curves_json, write_curves});
+  if (document.find("campaigns") != nullptr)
+    return reproduce_rows<CampaignRow>(options, document,
+                                       {simulate_campaigns, campaign_rows_json, write_campaign_rows});
+  if (document.find("trainings") != nullptr)
+    return reproduce_rows<TrainingRow>(options, document,
+                                       {simulate_trainings, training_rows_json, write_training_rows});
+  if (document.find("placements") != nullptr)
+    return reproduce_rows<PlacementRow>(options, document,
+                                        {simulate_placements, placement_rows_json, write_placement_rows});
   document.refuse_unknown({"title", "columns", "systems"});
   const Columns columns = columns_of(document);
   std::vector<System> systems;
