@@ -78,11 +78,13 @@ std::string scenario_file(const std::string& name) {
   std::error_code error;
   if (name == "-" || fs::exists(name, error) || name.find('/') != std::string::npos) return name;
   constexpr std::array kKinds{"scenarios", "served", "trained"};
+  for (const char* kind : kKinds) {
+    const std::string file = fmt::format("{}/{}/{}.yaml", data_directory(), shelf_of(kind).folder, name);
+    if (fs::is_regular_file(file, error)) return file;
+  }
   std::vector<std::string> all, several;
   for (const char* kind : kKinds) {
     const std::vector<std::string> names = shipped(kind);
-    if (std::find(names.begin(), names.end(), name) != names.end())
-      return (fs::path(data_directory()) / shelf_of(kind).folder / (name + ".yaml")).string();
     all.insert(all.end(), names.begin(), names.end());
   }
   if (const Shelf* shelf = shelf_with(name); shelf != nullptr) refuse_other_kind(name, name, *shelf);

@@ -411,12 +411,13 @@ calibration::Generation resolve_software(const Settings& reference) {
 const calibration::RecipeBook& recipe_book() {
   static const calibration::RecipeBook& book = *[] {
     calibration::RecipeBook all;
-    const fs::path folder = fs::path(data_directory()) / shelf_of("recipes").folder;
-    const std::vector<std::string> parts = shipped("recipes");
-    if (parts.empty())
-      throw sim::UserError(
-          fmt::format("{}: holds no recipes, expected those that ship with the program", folder.string()));
-    for (const std::string& part : parts) all.add(read_once((folder / (part + ".yaml")).string()));
+    for (std::size_t part = 0; part < calibration::kRecipeParts; ++part) {
+      const std::string name(calibration::name_of(static_cast<calibration::RecipePart>(part)));
+      const std::string file = plain_file(shelf_of("recipes"), name);
+      if (!is_file(file))
+        throw sim::UserError(fmt::format("{}: is missing, expected a recipe that ships with the program", file));
+      all.add(read_once(file));
+    }
     return new calibration::RecipeBook(std::move(all));
   }();
   return book;

@@ -21,6 +21,7 @@ constexpr const char* kAlsoCalled = "also_called";
 
 std::map<std::string, OtherName> read_other_names(const Shelf& shelf) {
   std::map<std::string, OtherName> names;
+  if (shelf.key.empty()) return names;  // no scenario names its documents
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(fs::path(data_directory()) / shelf.folder, error)) {
     if (entry.path().extension() != ".yaml") continue;

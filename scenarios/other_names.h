@@ -14,7 +14,8 @@ struct OtherName {
   std::string about;  // what it is, with its source
 };
 
-/// The other names of a shelf's documents. What ships is read for them once per process, when they are first asked for.
+/// The other names of the documents of a shelf that scenarios name. What ships is read for them once per process, when
+/// they are first asked for.
 const std::map<std::string, OtherName>& other_names(const Shelf& shelf);
 
 /// The document that another name stands for: its own name and provenance over what it inherits, `inherits`.

@@ -41,6 +41,7 @@ KeyTable::KeyTable(std::vector<Key> rows, std::string absent_word)
   rules_.reserve(rows_.size());
   std::unordered_set<std::string_view> listed;
   listed.reserve(2 * rows_.size());
+  names_.reserve(rows_.size() / 4);
   for (std::size_t i = 0; i < rows_.size(); ++i) {
     SIM_CHECK(row_of_.emplace(rows_[i].path, i).second, "two rows for the key {}", rows_[i].path);
     rules_.push_back(rule_of(rows_[i]));
@@ -69,7 +70,9 @@ void KeyTable::read_bounds() {
     double value;
   };
   std::unordered_multimap<std::string_view, Known> known;  // by text
-  const Key* before = nullptr;                             // rows that stand together are often alike
+  known.reserve(rows_.size() / 2);
+  const Place here{"a table of keys", 0, 0};
+  const Key* before = nullptr;  // rows that stand together are often alike
   for (std::size_t i = 0; i < rows_.size(); ++i) {
     const Key& key = rows_[i];
     Rule& rule = rules_[i];
@@ -90,7 +93,11 @@ void KeyTable::read_bounds() {
         into = at->second.value;
         return;
       }
-      into = number_of(Settings::scalar(std::string(text), Place{key.path, 0, 0}), form, key.unit);
+      try {
+        into = number_of(Settings::scalar(std::string(text), here), form, key.unit);
+      } catch (const UserError& error) {
+        SIM_CHECK(false, "the bounds of {}: {}", key.path, error.what());
+      }
       known.emplace(text, Known{form, key.unit, into});
     };
     bound(key.bounds.low, rule.low);

@@ -160,6 +160,7 @@ class LineReader {
   SizeSum sum(const char* of) {
     const std::string_view word = next(of);
     SizeSum sum;
+    sum.terms.reserve(1 + static_cast<std::size_t>(std::count(word.begin(), word.end(), '+')));
     std::string_view rest = word;
     while (!rest.empty()) {
       const std::size_t end = std::min(rest.find('+'), rest.size());
@@ -325,10 +326,11 @@ constexpr std::array<Elsewhere, 2> kElsewhere{
     {{"over_group", "group", "which no group shares out"}, {"if_packed", "packed", "which documents do not change"}}};
 
 void put_elsewhere(const Elsewhere& where, const Settings& reference, const Recipe& other, Recipe& recipe) {
-  const std::vector<std::string> names = size_names(recipe.part);
-  const auto at = std::find(names.begin(), names.end(), where.size);
-  if (at == names.end()) reference.fail(fmt::format("got {}, {}", name_of(recipe.part), where.unknown));
-  const auto size = static_cast<std::uint8_t>(at - names.begin());
+  const std::vector<SizeName>& known = sizes_of(recipe.part);
+  const auto at =
+      std::find_if(known.begin(), known.end(), [&](const SizeName& size) { return size.name == where.size; });
+  if (at == known.end()) reference.fail(fmt::format("got {}, {}", name_of(recipe.part), where.unknown));
+  const auto size = static_cast<std::uint8_t>(at - known.begin());
   for (auto lines : {&Recipe::forward, &Recipe::backward}) {
     for (Line& own : recipe.*lines) own.conditions.push_back({size, false});
     for (Line line : other.*lines) {
@@ -339,6 +341,9 @@ void put_elsewhere(const Elsewhere& where, const Settings& reference, const Reci
 }
 
 RecipePart part_named(const Settings& name) {
+  for (std::size_t part = 0; name.is_scalar() && part < kRecipeParts; ++part) {
+    if (part_rows()[part].name == name.text()) return static_cast<RecipePart>(part);
+  }
   std::vector<std::string> known;
   for (const PartRow& row : part_rows()) known.emplace_back(row.name);
   const std::string part = name.as_choice(known);
