@@ -243,27 +243,6 @@ TEST_CASE("the steps that mission.md gives for what Eos loses beside collectives
   CHECK(fmt::format("{:.3f}", slowed / all) == "1.029");
 }
 
-TEST_CASE("the tutorial's steps are those that its commands print, within 3 %") {
-  const std::string text = tests::read_file(fs::path(tests::kSourceDir) / "docs/tutorial.md");
-  const std::size_t begin = text.find("<<'YAML'\n") + 9;
-  const Folder folder;
-  const std::string job = folder.write("job.yaml", text.substr(begin, text.find("YAML\n", begin) - begin));
-  const auto step_s = [&](std::vector<std::string> sets) {
-    std::vector<std::string> words{"run", job, "--json", "-"};
-    for (const std::string& set : sets) words.insert(words.end(), {"--set", set});
-    return json::parse(tests::orrery(words).out)["iteration_time_s"].get<double>();
-  };
-  const auto shown_s = [&](const char* pattern) {
-    std::smatch found;
-    REQUIRE(std::regex_search(text, found, std::regex(pattern)));
-    return std::stod(found[1]);
-  };
-  const std::string tp4 = "parallelism.tensor=4";
-  CHECK(shown_s("([0-9.]+) s a step") == Approx(step_s({})).epsilon(0.03));
-  CHECK(shown_s("\n([0-9.]+) s: ") == Approx(step_s({tp4, "parallelism.pipeline=16"})).epsilon(0.03));
-  CHECK(shown_s("takes ([0-9.]+) s") == Approx(step_s({tp4})).epsilon(0.03));
-}
-
 TEST_CASE("every command in the documents runs", "[full-size]") {
   int run = 0;
   for (const fs::path& document : documents()) {

@@ -240,6 +240,66 @@ TEST_CASE("experts' states are shared out over ranks of their own: one replica o
   CHECK(workloads::StepBound().of(job) <= workloads::simulate_step(job).iteration);
 }
 
+TEST_CASE("no step of a mixture undercuts its bound, of which exchanges that nothing runs beside are part") {
+  std::mt19937 random(11);
+  const auto flag = [&] { return random() % 2 == 0 ? "true" : "false"; };
+  int tried = 0, across = 0, beside = 0, near = 0;
+  while (tried < tests::thinned(300)) {
+    const std::int64_t expert = one_of(random, {1, 2, 4, 8, 16, 32});
+    const bool overlaps = random() % 3 == 0;
+    std::vector<std::string> sets{
+        fmt::format("cluster.gpus={}", one_of(random, {16, 32})),
+        fmt::format("cluster.gpus_per_node={}", one_of(random, {2, 4, 8})),
+        "parallelism.data=null",
+        fmt::format("model={{kind: moe, layers: 4, hidden: {}, heads: 16, ffn_hidden: 4096, vocab: 32000, seq: 1024, "
+                    "experts: 32, top_k: {}, expert_ffn_hidden: 512, shared_expert_ffn_hidden: {}}}",
+                    one_of(random, {512, 2048}), one_of(random, {1, 2, 8}), one_of(random, {0, 512})),
+        fmt::format("parallelism.tensor={}", one_of(random, {1, 2})),
+        fmt::format("parallelism.pipeline={}", one_of(random, {1, 2, 4})),
+        fmt::format("parallelism.context={}", one_of(random, {1, 1, 2})),
+        fmt::format("parallelism.expert={}", expert),
+        fmt::format("parallelism.sharding={}", one_of(random, {"none", "optimizer", "parameters"})),
+        fmt::format("experts.dispatcher={}", one_of(random, {"alltoall", "allgather", "deepep", "hybridep"})),
+        fmt::format("software={}", one_of(random, {"megatron-core-0.8", "megatron-core-0.16", "nemo-25.09"})),
+        fmt::format("cluster.device={}", one_of(random, {"a100-sxm-80gb", "h100-sxm-80gb"})),
+        fmt::format("overlap={{gradients: {}, parameters: {}, experts: {}}}", flag(), flag(), overlaps)};
+    if (random() % 2 == 0) sets.emplace_back("parallelism.sequence_parallel=true");
+    if (random() % 3 == 0) sets.emplace_back("experts.imbalance=1.3");
+    if (random() % 3 == 0) sets.emplace_back("parallelism.virtual_pipeline=2");
+    if (random() % 3 == 0) sets.emplace_back(fmt::format("experts.overlap_shared={}", flag()));
+    Job job;
+    try {
+      job = tests::small_job(sets);
+    } catch (const sim::UserError&) {
+      continue;
+    }
+    const double least = sim::to_seconds(workloads::StepBound().of(job)),
+                 step = sim::to_seconds(workloads::simulate_step(job).iteration);
+    INFO(fmt::format("{}", fmt::join(sets, " ")));
+    CHECK(least > 0);
+    CHECK(least <= step);
+    ++tried;
+    across += expert > job.machine.gpus_per_node;
+    beside += overlaps;
+    near += least > 0.6 * step;
+  }
+  CHECK(across > tests::thinned(40));
+  CHECK(beside > tests::thinned(10));
+  CHECK(near > tests::thinned(100));
+}
+
+TEST_CASE("an exchange that every layer waits for is most of a step, and of its bound") {
+  // Eight copies of each of 4,096 tokens of 2 x 2,048 bytes, half of them over a NIC of 25 GB/s, four times a layer.
+  const Job job = tests::small_job({"parallelism={tensor: 1, pipeline: 1, expert: 16}",
+                                    "model={kind: moe, layers: 4, hidden: 2048, heads: 16, ffn_hidden: 4096, vocab: "
+                                    "32000, seq: 4096, experts: 16, top_k: 8, expert_ffn_hidden: 512}",
+                                    "experts.dispatcher=alltoall", "software.kernel_issue=0 us"});
+  const double least = sim::to_seconds(workloads::StepBound().of(job));
+  const double sent = 4096.0 * 8 * 2 * 2048 * 8 / 16, exchanges = 4 * 4 * 2;  // two micro-batches
+  CHECK(least > exchanges * sent / 25e9);
+  CHECK(least > 0.8 * sim::to_seconds(workloads::simulate_step(job).iteration));
+}
+
 TEST_CASE("perturbations have no bound") {
   CHECK(workloads::StepBound().of(tests::small_job({"perturb.jitter={sigma: 0.1, seed: 1}"})) == sim::Duration{});
 }

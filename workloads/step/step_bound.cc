@@ -24,6 +24,7 @@
 #include "workloads/step/step_bound.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <initializer_list>
 #include <limits>
@@ -50,17 +51,30 @@ double least_time(const CollectiveCost& cost, const GroupShape& shape, double ac
   return std::max(0.0, real(cost.latency.value()) + cost.work / rate * sim::kPicosecondsPerSecond);
 }
 
-/// A ring sends an equal share through each of the NICs of a node that it uses, at most one per member and all there
-/// are.
-double rate_across_nodes(const GroupShape& shape, const topology::Cluster& cluster) {
-  if (shape.nodes <= 1) return std::numeric_limits<double>::infinity();
+/// Bytes/s of the cluster's fastest NIC.
+double fastest_nic(const topology::Cluster& cluster) {
   double nic = 0;
   for (std::int64_t node = 0; node < cluster.nodes(); ++node) {
     if (node > 0 && cluster.nic_rate(node) == cluster.nic_rate(node - 1)) continue;  // nodes of a kind
     for (const sim::LinkId link : cluster.nic_links(node, 0))
       nic = std::max(nic, cluster.links()[link].capacity.value());
   }
-  return nic * real(std::min(cluster.nics_per_node(), shape.per_node));
+  return nic;
+}
+
+/// A ring sends an equal share through each of the NICs of a node that it uses, at most one per member and all there
+/// are.
+double rate_across_nodes(const GroupShape& shape, const topology::Cluster& cluster) {
+  if (shape.nodes <= 1) return std::numeric_limits<double>::infinity();
+  return fastest_nic(cluster) * real(std::min(cluster.nics_per_node(), shape.per_node));
+}
+
+/// In an exchange each member sends what leaves its node through its own NIC, or NICs where it has several.
+double exchange_rate(const GroupShape& shape, const topology::Cluster& cluster) {
+  if (shape.nodes <= 1) return std::numeric_limits<double>::infinity();
+  const ExchangeLoad load = exchange_load(shape);
+  const std::int64_t gpus = cluster.gpus_per_node();
+  return fastest_nic(cluster) * real((cluster.nics_per_node() + gpus - 1) / gpus) * load.sum() / load.between;
 }
 
 bool is_perturbed(const Perturbation& perturbation) {
@@ -171,17 +185,18 @@ class LayerWalk {
   /// nothing.
   explicit LayerWalk(bool by_unit) : by_unit_(by_unit) {}
 
-  /// A collective of the tensor group or of another stream, which starts behind the last kernel run and the last
-  /// collective of its stream; so many kernel runs pass by before one waits.
-  void transfer(bool of_tensor, double time, std::int32_t passes_by) {
-    double& stream = of_tensor ? tensor_ : others_;
+  enum Stream { tensor, expert, others, kStreams };
+  /// A collective, which starts behind the last kernel run and the last collective of its stream; so many kernel runs
+  /// pass by before one waits.
+  void transfer(Stream of, double time, std::int32_t passes_by) {
+    double& stream = streams_[of];
     stream = std::max(stream, compute_) + time;
     pending_.push_back({stream, passes_by});
   }
   void run(double duration) {
     if (by_unit_ && at_edge_) {
       pending_.clear();
-      tensor_ = others_ = compute_;
+      streams_.fill(compute_);
     }
     at_edge_ = false;
     await();
@@ -210,14 +225,16 @@ class LayerWalk {
   }
 
   bool by_unit_, at_edge_ = true;
-  double compute_ = 0, tensor_ = 0, others_ = 0;  // when each stream is done, ps
+  double compute_ = 0;  // when it is done, ps, and the other streams
+  std::array<double, kStreams> streams_{};
   std::vector<Pending> pending_;
 };
 
 }  // namespace
 
 /// One pass over one layer.
-StepBound::Load StepBound::load_of(const std::vector<PassItem>& items, const Places& places, bool by_unit) {
+StepBound::Load StepBound::load_of(const std::vector<PassItem>& items, const Places& places, bool by_unit,
+                                   bool takes_turns) {
   // Exchanges of experts may run beside another micro-batch, and its kernels beside what this one lets pass by.
   const bool in_turn = std::any_of(items.begin(), items.end(),
                                    [](const PassItem& item) { return item.comm && item.group == CommGroup::expert; });
@@ -229,12 +246,20 @@ StepBound::Load StepBound::load_of(const std::vector<PassItem>& items, const Pla
       walk.run(real(item.duration.value()));
       continue;
     }
-    const bool of_tensor = item.group == CommGroup::tensor;
-    const double time =
-        of_tensor ? least_time(item.cost, places.shapes[item.group], places.tensor_rate) : least_time(item.cost, {}, 0);
+    const bool of_tensor = item.group == CommGroup::tensor, of_experts = item.group == CommGroup::expert;
+    double time = 0;
+    if (of_tensor)
+      time = least_time(item.cost, places.shapes[item.group], places.tensor_rate);
+    else
+      time = of_experts ? least_time(item.cost, places.shapes[item.group], places.expert_rate)
+                        : least_time(item.cost, {}, 0);
     sum.tensor += of_tensor ? time : 0;
     const bool counts = item.passes_by == 0 || (of_tensor && !by_unit && !in_turn);
-    if (counts && !(item.group == CommGroup::expert)) walk.transfer(of_tensor, time, item.passes_by);
+    if (!counts || (takes_turns && of_experts)) continue;
+    walk.transfer(of_tensor    ? LayerWalk::tensor
+                  : of_experts ? LayerWalk::expert
+                               : LayerWalk::others,
+                  time, item.passes_by);
   }
   sum.compute = walk.end();
   return sum;
@@ -290,6 +315,9 @@ const StepBound::Places& StepBound::places_of(const PlacesKey& key) {
     places.shapes = group_shapes(groups, ranks, *places.cluster, alike, replicas);
     places.tensor_rate = rate_across_nodes(places.shapes[CommGroup::tensor], *places.cluster);
     places.data_rate = rate_across_nodes(places.shapes[CommGroup::data], *places.cluster);
+    const GroupShape& experts = places.shapes[CommGroup::expert];
+    places.expert_rate = key.layout.experts.gathers ? rate_across_nodes(experts, *places.cluster)
+                                                    : exchange_rate(experts, *places.cluster);
     return places;
   });
 }
@@ -310,7 +338,9 @@ const StepBound::Costs& StepBound::costs_of(const CostsKey& key) {
       for (std::size_t kind = 0; kind < network.kinds.size(); ++kind) {
         const TemplateLibrary::LayerItems& items = library.of_kind(static_cast<std::uint8_t>(kind));
         Load& sum = costs.kinds.emplace_back();
-        for (const PassKind pass : passes) sum += load_of(items[static_cast<std::size_t>(pass)], places, key.by_unit);
+        for (const PassKind pass : passes) {
+          sum += load_of(items[static_cast<std::size_t>(pass)], places, key.by_unit, key.takes_turns);
+        }
       }
       return costs;
     };
@@ -420,8 +450,8 @@ sim::Duration StepBound::of(const Job& job) {
     const calibration::DeviceProfile& device = job.machine.device_of(at);
     const bool another = known == nullptr || &device != of_known;
     if (another) {
-      known = &costs_of(
-          {split_of(job), computation_of(job), inputs.passes, by_unit, where, job.model, device, job.software});
+      known = &costs_of({split_of(job), computation_of(job), inputs.passes, by_unit, inputs.takes_turns, where,
+                         job.model, device, job.software});
     }
     of_known = &device;
     const Costs& costs = *known;

@@ -49,14 +49,14 @@ class StepBound {
   struct Places {
     std::shared_ptr<const topology::Cluster> cluster;
     GroupShapes shapes;
-    double tensor_rate = 0, data_rate = 0;  // bytes/s that a rank of a group across nodes sends at most
+    double tensor_rate = 0, data_rate = 0, expert_rate = 0;  // bytes/s of a group across nodes, at most
   };
   /// What the costs of layers follow from.
   struct CostsKey {
     Split split;
     Computation computation;
     PassCosts passes;
-    bool by_unit = false;
+    bool by_unit = false, takes_turns = false;
     PlacesKey places;
     Model model;
     calibration::DeviceProfile device;
@@ -81,7 +81,7 @@ class StepBound {
     bool operator==(const SplitKey&) const = default;
   };
 
-  static Load load_of(const std::vector<PassItem>& items, const Places& places, bool by_unit);
+  static Load load_of(const std::vector<PassItem>& items, const Places& places, bool by_unit, bool takes_turns);
   static Load stage_load(const Schedule& schedule, const PipelineShape& shape, const StageLayout& stage,
                          const Costs& costs);
   std::shared_ptr<const topology::Cluster> cluster_of(const Site& site);
