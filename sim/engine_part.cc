@@ -140,9 +140,11 @@ void EnginePart::list_stretches() {
   instances.reserve(ranks_.size());
   for (const Rank& rank : ranks_) instances.push_back(InstanceId{rank.instance});
   stretches_.emplace(plan_, tables_.network, tables_.contention, instances, transfers_);
-  if (!stretches_->any()) return;
-  SIM_CHECK(tables_.partition.parts == 1, "stretches in {} parts", tables_.partition.parts);
-  meetings_.rows.resize(ranks_.size());
+  if (stretches_->any()) {
+    SIM_CHECK(tables_.partition.parts == 1, "stretches in {} parts", tables_.partition.parts);
+    meetings_.own = static_cast<std::uint32_t>(ranks_.size());
+  }
+  meetings_.rows.resize(meetings_.own + plan_.communicators.size());
 }
 
 void EnginePart::record(const Rank& rank, std::uint32_t op, std::int64_t ready, std::int64_t start,
@@ -263,6 +265,19 @@ inline void EnginePart::expect_finish(const Member& member, std::uint32_t occurr
   }
 }
 
+[[gnu::always_inline]] inline std::uint32_t EnginePart::free_row_of(std::uint32_t communicator) {
+  const std::uint32_t own = meetings_.own + communicator;
+  if (meetings_.rows[own].arrived == 0) [[likely]]
+    return own;
+  if (meetings_.unused == kNone) {
+    meetings_.unused = static_cast<std::uint32_t>(meetings_.rows.size());
+    meetings_.rows.emplace_back();
+  }
+  const std::uint32_t number = meetings_.unused;
+  meetings_.unused = meetings_.rows[number].next;
+  return number;
+}
+
 /// The meeting of the k-th transfers on a communicator; made when the first member arrives.
 [[gnu::always_inline]] inline std::uint32_t EnginePart::meeting_of(std::uint32_t& pending, std::uint32_t communicator,
                                                                    std::uint32_t occurrence, std::uint32_t program,
@@ -270,13 +285,8 @@ inline void EnginePart::expect_finish(const Member& member, std::uint32_t occurr
   for (std::uint32_t m = pending; m != kNone; m = meetings_.rows[m].next) {
     if (meetings_.rows[m].occurrence == occurrence) return m;
   }
-  if (meetings_.unused == kNone) {
-    meetings_.unused = static_cast<std::uint32_t>(meetings_.rows.size());
-    meetings_.rows.emplace_back();
-  }
-  const std::uint32_t number = meetings_.unused;
+  const std::uint32_t number = free_row_of(communicator);
   Meeting& m = meetings_.rows[number];
-  meetings_.unused = m.next;
   m = Meeting{};
   m.communicator = communicator;
   m.occurrence = occurrence;
@@ -296,6 +306,7 @@ inline void EnginePart::expect_finish(const Member& member, std::uint32_t occurr
 
 [[gnu::always_inline]] inline void EnginePart::free_meeting(std::uint32_t meeting) {
   meetings_.rows[meeting].arrived = 0;
+  if (meeting - meetings_.own < plan_.communicators.size()) return;
   meetings_.rows[meeting].next = meetings_.unused;
   meetings_.unused = meeting;
 }

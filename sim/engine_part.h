@@ -11,9 +11,10 @@
 // goes through them one by one, each up to the earliest end that what it has arrived at jointly can have, which is its
 // bound; then through instants that all have in common, until that is so again.
 //
-// A row of `meetings_` is one transfer: the k-th on its communicator. A communicator with members in several parts is
-// seen to by one of them: each part tells it when its own members have all arrived, and is told when they have
-// finished.
+// A row of `meetings_` is one transfer: the k-th on its communicator. That is the communicator's own row, unless a
+// transfer before it still has it: so an instant is gone through in the order of communicators, which is that of memory
+// where ranks do the same. A communicator with members in several parts is seen to by one of them: each part tells it
+// when its own members have all arrived, and is told when they have finished.
 #pragma once
 
 #include <array>
@@ -226,6 +227,7 @@ class EnginePart {
   void arrive_jointly(const Arrival& arrival);
   std::uint32_t meeting_of(std::uint32_t& pending, std::uint32_t communicator, std::uint32_t occurrence,
                            std::uint32_t program, std::uint32_t row);
+  std::uint32_t free_row_of(std::uint32_t communicator);
   void take_from(std::uint32_t& pending, std::uint32_t meeting);
   void check_agreement(const Meeting& meeting, std::uint32_t program, std::uint32_t row) const;
   void arrive_at_stretch(std::uint32_t rank, const CompiledOp& op, std::int64_t ready, std::int64_t host);
@@ -253,6 +255,7 @@ class EnginePart {
   LargeTable<Member> members_;
   struct Meetings {
     LargeTable<Meeting> rows;
+    std::uint32_t own = 0;  // that of the first communicator
     std::uint32_t unused = kNone;
     std::vector<std::uint32_t>
         joint;  // by joint communicator, its first incomplete meeting, where this part sees to it

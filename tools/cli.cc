@@ -5,8 +5,12 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <iostream>
 #include <new>
 #include <regex>
@@ -297,7 +301,42 @@ void declare_program(CLI::App& app, Action& chosen, std::string_view only) {
   }
 }
 
+namespace {
+
+constexpr const char* kOutOfMemory =
+    "orrery: out of memory: got no more of it, expected a machine with more, a smaller scenario or fewer --jobs\n";
+
+std::atomic<bool> memory_has_ended{false};
+
+void note_end_of_memory() {
+  memory_has_ended = true;
+  throw std::bad_alloc();
+}
+
+/// Memory that ends where nothing may be thrown can be caught nowhere: destructors of JSON values take some to work off
+/// their levels, and so does the walk through a folder. It is the machine's limit there too. A file that is being
+/// written has no name yet, and goes with the process.
+[[noreturn]] void end_of_memory_or_bug() {
+  bool memory = memory_has_ended;
+  if (const std::exception_ptr thrown = std::current_exception()) {
+    try {
+      std::rethrow_exception(thrown);
+    } catch (const std::bad_alloc&) {
+      memory = true;
+    } catch (...) {
+      memory = false;
+    }
+  }
+  std::fputs(memory ? kOutOfMemory : "orrery: internal error: an exception that nobody can catch\n", stderr);
+  if (memory) std::_Exit(kUserError);
+  std::abort();
+}
+
+}  // namespace
+
 int run_command_line(int argc, const char* const* argv) {
+  std::set_new_handler(note_end_of_memory);
+  std::set_terminate(end_of_memory_or_bug);
   const auto report_bug = [](const char* what) {
     std::cerr << "orrery: internal error: " << one_line(what) << ", please report this with the scenario\n";
     return kBug;
@@ -309,8 +348,7 @@ int run_command_line(int argc, const char* const* argv) {
     std::cerr << error.what() << '\n';
     return kUserError;
   } catch (const std::bad_alloc&) {  // the machine's limit, not a bug
-    std::cerr << "orrery: out of memory: got no more of it, expected a machine with more, a smaller scenario or fewer "
-                 "--jobs\n";
+    std::cerr << kOutOfMemory;
     return kUserError;
   } catch (const std::exception& error) {
     return report_bug(error.what());

@@ -141,7 +141,7 @@ TEST_CASE("memory that ends, wherever it does, is one line and leaves a whole fi
   const std::string scenario = folder.write("s.yaml", tests::small_scenario()), out = folder.write("out.json", "old");
   // The first few hundred are made before the program's own first statement.
   int ended = 0;
-  for (int number = 600; number < 40'000; number = number * 3 / 2 + 7) {
+  for (int number = 600; number < 40'000; number = number * 11 / 10 + 7) {
     INFO("allocation " << number);
     const Outcome outcome =
         with_fault(fmt::format("memory:{}:EIO", number), {"run", scenario, "--json", out, "--quiet"});

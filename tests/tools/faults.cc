@@ -99,6 +99,7 @@ void* operator new(std::size_t size) {
   if (now("memory") == What::none) {
     if (void* memory = std::malloc(size == 0 ? 1 : size)) return memory;
   }
+  if (const std::new_handler handler = std::get_new_handler()) handler();
   throw std::bad_alloc();
 }
 void operator delete(void* memory) noexcept { std::free(memory); }
