@@ -47,6 +47,12 @@ const Flags& launch_flags() {
                             {"recompute-method", "uniform"},
                             {"recompute-num-layers", "1"},
                             {"cross-entropy-loss-fusion", ""},
+                            {"pipeline-model-parallel-layout", "\"Et*15|t*17L\""},
+                            {"cuda-graph-impl", "local"},
+                            {"cuda-graph-scope", "attn"},
+                            {"mtp-num-layers", "1"},
+                            {"main-grads-dtype", "bf16"},
+                            {"inference-max-requests", "8"},
                             {"lr", "1e-4"},
                             {"save", "/ckpt"},
                             {"bf16", ""}};

@@ -21,6 +21,7 @@
 #include "tools/import/megatron_deepspeed.h"
 #include "tools/import/megatron_flags.h"
 #include "tools/import/megatron_launch.h"
+#include "tools/import/megatron_newer.h"
 #include "tools/import/megatron_stacks.h"
 #include "workloads/schedules/schedule.h"
 
@@ -36,11 +37,22 @@ void take(Launch& launch, Draft& draft, const std::string& flag, const char* key
   if (const std::optional<std::int64_t> given = launch.count(flag)) draft.set(key, *given, launch.place(flag));
 }
 
+/// Tokens that stand for spans (T5), which these tokenizers of Megatron-LM's have beyond their words
+/// (megatron/training/tokenizer/tokenizer.py).
+std::int64_t extra_ids(Launch& launch, Draft& draft, const std::optional<Settings>& tokenizer) {
+  const std::int64_t ids = launch.count("vocab-extra-ids", 0).value_or(0);
+  const std::string type = tokenizer ? tokenizer->text() : "GPT2BPETokenizer";
+  if (ids == 0 || type.starts_with("BertWordPiece") || type == "SentencePieceTokenizer") return ids;
+  draft.ignored(fmt::format("--vocab-extra-ids {}", ids), "without effect: " + type + " takes none");
+  return 0;
+}
+
 void take_vocabulary(Launch& launch, Draft& draft) {
   // Pai-Megatron-Patch has its own tokenizers, and tokens beyond theirs (megatron_patch/tokenizer).
   const std::optional<Settings> patched = launch.value("patch-tokenizer-type"), own = launch.value("tokenizer-type");
   const std::optional<Settings>& tokenizer = patched ? patched : own;
   std::int64_t extra = launch.count("extra-vocab-size", 0).value_or(0);
+  const std::int64_t spans = extra_ids(launch, draft, own);
   take(launch, draft, "vocab-size", "model.vocab");
   take(launch, draft, "pad-vocab-size-to", "model.vocab");  // of BigScience's Megatron-DeepSpeed
   take(launch, draft, "padded-vocab-size", "model.vocab");
@@ -56,10 +68,11 @@ void take_vocabulary(Launch& launch, Draft& draft) {
     }
     if (!known && by_model) known = vocabulary_of(patched->text(), "");
     if (known) {
-      draft.set("model.vocab", known->second + extra, tokenizer->place());
+      const std::int64_t more = extra + spans;
+      draft.set("model.vocab", known->second + more, tokenizer->place());
       draft.assumed("model.vocab",
-                    fmt::format("{}, that of {}{}; --set model.vocab=N for another", known->second + extra,
-                                known->first, extra > 0 ? fmt::format(" and {} more", extra) : ""));
+                    fmt::format("{}, that of {}{}; --set model.vocab=N for another", known->second + more, known->first,
+                                more > 0 ? fmt::format(" and {} more", more) : ""));
       return;
     }
     draft.set("model.vocab", kUnknownVocabulary, tokenizer->place());
@@ -176,7 +189,6 @@ void take_mixture(Launch& launch, Draft& draft, std::int64_t hidden, bool gated)
     draft.set("model.shared_expert_ffn_hidden", *shared, launch.place("moe-shared-expert-intermediate-size"));
     if (launch.flag("moe-shared-expert-gate")) draft.set("model.shared_gate", true);
   }
-  if (const auto predicted = launch.count("mtp-num-layers")) draft.set("model.mtp_layers", *predicted);
   take_pattern(launch, draft, launch.need("num-layers"));
   take_latent(launch, draft);
   std::string dispatcher = "allgather";
@@ -266,6 +278,8 @@ void take_model(Launch& launch, Draft& draft) {
       launch.has("ffn-hidden-size") ? "ffn-hidden-size" : "intermediate-size";  // the patch's name
   draft.set("model.ffn_hidden", launch.count(named).value_or(wide), launch.place(named));
   take_mixture(launch, draft, hidden, gated);
+  take_further_parts(launch, draft, has_experts(launch));
+  if (!letters && !t5) take_attention_variants(launch, draft, launch.need("num-layers"), has_experts(launch));
   take_vocabulary(launch, draft);
   remark_on_vision(launch, draft);
   if (t5) take_stack_lengths(launch, draft);
@@ -321,10 +335,11 @@ void take_uneven_stages(Launch& launch, Draft& draft, std::int64_t layers, std::
   draft.apply(fmt::format("parallelism.stage_layers=[{}]", fmt::join(split, ", ")));
 }
 
-std::int64_t take_chunks(Launch& launch, std::int64_t layers, std::int64_t stages) {
+std::int64_t take_chunks(Launch& launch, Draft& draft, std::int64_t layers, std::int64_t stages) {
   const std::string by_layers = "num-layers-per-virtual-pipeline-stage",
                     by_stages = "num-virtual-stages-per-pipeline-rank";
   const std::optional<std::int64_t> per_chunk = launch.count(by_layers), given = launch.count(by_stages);
+  if (const auto pieces = take_layout_letters(launch, draft, layers, stages)) return *pieces;
   if (per_chunk && given) launch.refuse(by_stages, fmt::format("and --{} say the same twice, expected one", by_layers));
   const std::string& flag = per_chunk ? by_layers : by_stages;
   if (!per_chunk && !given) return 1;
@@ -343,7 +358,8 @@ void take_sharding(Launch& launch, Draft& draft, std::int64_t replicas) {
   const bool optimizer = launch.flag("use-distributed-optimizer");
   const bool torch = launch.flag("use-torch-fsdp2");
   const bool fsdp = launch.flag("use-custom-fsdp") || launch.flag("use-megatron-fsdp");
-  std::string sharding = optimizer ? "optimizer" : torch ? "parameters" : "none";
+  const bool kept = launch.flag("torch-fsdp2-no-reshard-after-forward");
+  std::string sharding = optimizer ? "optimizer" : !torch ? "none" : kept ? "gradients" : "parameters";
   if (torch && optimizer) launch.refuse("use-torch-fsdp2", "contradicts --use-distributed-optimizer, expected one");
   if (const std::optional<Settings> strategy = launch.value("data-parallel-sharding-strategy"); strategy && fsdp) {
     static const std::map<std::string, std::string> kStrategies{{"no_shard", "none"},
@@ -455,7 +471,7 @@ void take_layout(Launch& launch, Draft& draft) {
   const std::int64_t gpus = take_machine(launch, draft, replica, mixture ? stages * expert.value_or(1) * cut : 1);
 
   const std::int64_t layers = launch.need("num-layers");
-  const std::int64_t chunks = take_chunks(launch, layers, stages);
+  const std::int64_t chunks = take_chunks(launch, draft, layers, stages);
   draft.set("parallelism.virtual_pipeline", chunks);
   draft.set("parallelism.schedule", std::string(workloads::usual_schedule(chunks).name));
   take_uneven_stages(launch, draft, layers, stages, chunks);
@@ -541,7 +557,11 @@ void take_work(Launch& launch, Draft& draft) {
   if (!method && older) method = older;
   const std::optional<std::int64_t> newer = launch.count("recompute-num-layers"), some = newer ? newer : of_older;
   const char* number = newer ? "recompute-num-layers" : "activations-checkpoint-num-layers";
-  const std::vector<std::string> modules = launch.words("recompute-modules");
+  std::vector<std::string> modules = launch.words("recompute-modules");
+  if (launch.flag("moe-layer-recompute") && recompute != "full") {  // the older name of the module
+    recompute = "selective";
+    modules.emplace_back("moe");
+  }
   const bool in_part = method && method->as_choice({"uniform", "block"}) == "block" && some && recompute == "full";
   if (in_part) {
     draft.set("recompute.kind", recompute);
@@ -605,26 +625,7 @@ void take_software(Launch& launch, Draft& draft) {
                                         known ? since->second : std::string(scenarios::kDefaultSoftware).c_str(),
                                         known ? fmt::format(", for --{}", since->first) : ""));
   if (launch.flag("cross-entropy-loss-fusion")) draft.apply("software.recipe.loss=fused");
-}
-
-void remark_on_the_rest(const Launch& launch, Draft& draft) {
-  std::vector<std::string> rest = launch.unasked();
-  for (const auto& [why, flags] : skipped_flags()) {
-    std::vector<std::string> here;
-    for (const std::string& flag : flags) {
-      const auto found = std::find(rest.begin(), rest.end(), flag);
-      if (found == rest.end()) continue;
-      here.push_back("--" + flag);
-      rest.erase(found);
-    }
-    if (!here.empty()) draft.ignored(fmt::format("{}", fmt::join(here, ", ")), why);
-  }
-  const std::vector<std::string> known(taken_flags().begin(), taken_flags().end());
-  for (const std::string& flag : rest) {
-    const std::string near = sim::nearest_word(flag, known);
-    draft.ignored("--" + flag,
-                  near.empty() ? "not known to orrery" : fmt::format("not known to orrery; --{} is", near));
-  }
+  take_graphs(launch, draft, has_experts(launch));
 }
 
 /// A scenario that is no more than a model, to be asked for its sizes.
@@ -649,7 +650,7 @@ Draft import_over_model(Launch& launch, Draft& draft, const std::string& model) 
   take_precision(launch, draft);
   take_work(launch, draft);
   take_software(launch, draft);
-  remark_on_the_rest(launch, draft);
+  remark_on_the_rest(launch, draft, has_experts(launch));
   return draft;
 }
 
@@ -667,7 +668,7 @@ Draft import_way(const LaunchLine& line, const std::vector<std::string>& sets, c
   if (!draft.has("attention"))
     draft.assumed("attention", "the default of the software; no --attention-backend is given");
   take_software(launch, draft);
-  remark_on_the_rest(launch, draft);
+  remark_on_the_rest(launch, draft, has_experts(launch));
   return draft;
 }
 
