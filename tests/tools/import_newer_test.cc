@@ -139,6 +139,84 @@ TEST_CASE("parts that one flag turns on are taken where they act, and said where
   };
   CHECK(vocabulary("BertWordPieceCase" + words) == std::to_string(28996 + 100));
   CHECK(vocabulary("GPT2BPETokenizer" + words) == "50257");
+  CHECK(vocabulary("Llama2Tokenizer --tokenizer-model /models/tokenizer.model") == "32000");
+  // A model file of another name has a size of its own, which the type does not say.
+  const auto first_of = [](const std::string& file) {
+    const std::string line =
+        "torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 8 --hidden-size 1024 "
+        "--num-attention-heads 16 --seq-length 2048 --micro-batch-size 1 --bf16 "
+        "--tokenizer-type Llama2Tokenizer --tokenizer-model ";
+    const tools::Draft draft = tools::import_megatron(tools::read_launch_line(line + file, "launch.sh", {}), {});
+    return draft.ignored().empty() ? std::string() : draft.ignored().front();
+  };
+  CHECK(first_of("models/own-100k.model").find("the size is that of own-100k.model") != std::string::npos);
+  CHECK(first_of("models/tokenizer.model").find("model.vocab") == std::string::npos);
+  const tools::Draft nodes = tools::import_megatron(
+      tools::read_launch_line("mpirun -np 32 --npernode 4 python pretrain_gpt.py --num-layers 8 --hidden-size 1024 "
+                              "--num-attention-heads 16 --seq-length 2048 --vocab-size 32000 --bf16",
+                              "launch.sh", {}),
+      {});
+  CHECK(at(nodes, "cluster.gpus_per_node") == "4");
+  const tools::Draft tasks = tools::import_megatron(
+      tools::read_launch_line(
+          "#!/bin/bash\n#SBATCH -p x -t 00:20:00 --nodes=8 --exclusive --ntasks-per-node=8\nsrun -l sh "
+          "-c \"python -u pretrain_gpt.py --num-layers 8 --hidden-size 1024 --num-attention-heads 16 "
+          "--seq-length 2048 --vocab-size 32000 --bf16\"",
+          "launch.sh", {}),
+      {});
+  CHECK(at(tasks, "cluster.gpus") == "64");
+}
+
+TEST_CASE("flags of forks: experts of Megablocks, zero bubbles, trainers under Ray, evaluation of a whole set") {
+  const std::string experts = "--moe-num-experts=64 --moe-loss-weight=0.1 --moe-top-k=2 ";
+  const tools::Draft mixture = line_with(experts + "--moe-expert-model-parallelism --optimizer adafactor");
+  CHECK(at(mixture, "model.experts") == "64");
+  CHECK(at(mixture, "model.top_k") == "2");
+  CHECK(at(mixture, "parallelism.expert") == "8");  // of the eight data ranks
+  CHECK(at(mixture, "experts.capacity_factor") == "(none)");
+  CHECK(at(mixture, "optimizer") == "adafactor");
+  CHECK_NOTHROW(scenarios::load_scenario(mixture.document()));
+  CHECK(at(line_with(experts + "--moe-capacity-factor=1"), "experts.capacity_factor") == "1");
+  CHECK(at(line_with(experts), "parallelism.expert") == "1");
+
+  const std::string stages = "--pipeline-model-parallel-size 4 ", split = stages + "--enable-zero-bubble ";
+  CHECK(at(line_with(split + "--zero-bubble-max-pending-backward 4"), "parallelism.schedule") == "zb_h1");
+  CHECK(at(line_with(split + "--zero-bubble-max-pending-backward 8"), "parallelism.schedule") == "zb_h2");
+  const tools::Draft v = line_with(split + "--zero-bubble-v-schedule --enable-optimizer-post-validation");
+  CHECK(at(v, "parallelism.schedule") == "zb_v");
+  CHECK(at(v, "parallelism.virtual_pipeline") == "2");
+  CHECK(at(v, "parallelism.optimizer_post_validation") == "true");
+  CHECK_NOTHROW(scenarios::load_scenario(v.document()));
+  CHECK(at(line_with(stages + "--zero-bubble-v-schedule --zero-bubble-v-schedule-mem-setup half"),
+           "parallelism.schedule") == "v_half");
+
+  const tools::Draft ray = tools::import_megatron(
+      tools::read_launch_line(
+          "ray job submit -- python3 train_async.py --actor-num-nodes 4 --actor-num-gpus-per-node 8 "
+          "--num-layers 8 --hidden-size 1024 --num-attention-heads 16 --seq-length 2048 "
+          "--vocab-size 32000 --bf16 --use-dynamic-batch-size --max-tokens-per-gpu 9216",
+          "launch.sh", {}),
+      {});
+  CHECK(at(ray, "cluster.gpus") == "32");
+  CHECK(ray.ignored().front().find("--max-tokens-per-gpu") != std::string::npos);
+
+  const tools::Draft whole = line_with("--eval-interval 10 --eval-iters -1");
+  CHECK(at(whole, "evaluation.every_steps") == "(none)");
+  CHECK(said(whole).find("--eval-iters -1: the whole of a validation set") != std::string::npos);
+  // A fork's own name of experts is no detail.
+  CHECK(line_with("--num-local-experts 8").ignored().front().find("without experts") != std::string::npos);
+  CHECK(line_with("--optimizer zzz").ignored().front().find("simulated as adam") != std::string::npos);
+}
+
+TEST_CASE("a size that a line leaves out is the user's to say, and the complaint says how") {
+  const std::string line =
+      "torchrun --nproc_per_node 8 train.py --num-layers 8 --hidden-size 1024 "
+      "--num-attention-heads 16 --vocab-size 32000 --micro-batch-size 1 --bf16";
+  const auto read = [&](const std::vector<std::string>& sets) {
+    return tools::import_megatron(tools::read_launch_line(line, "launch.sh", {}), sets);
+  };
+  CHECK_THROWS_WITH(read({}), ContainsSubstring("--set model.seq=N"));
+  CHECK(at(read({"model.seq=4096"}), "model.seq") == "4096");
 }
 
 TEST_CASE("every flag of the catalogue is taken, without effect or of weight, and none is two of these") {

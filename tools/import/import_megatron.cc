@@ -20,6 +20,7 @@
 #include "tools/import/launch_ways.h"
 #include "tools/import/megatron_deepspeed.h"
 #include "tools/import/megatron_flags.h"
+#include "tools/import/megatron_forks.h"
 #include "tools/import/megatron_launch.h"
 #include "tools/import/megatron_newer.h"
 #include "tools/import/megatron_stacks.h"
@@ -70,9 +71,18 @@ void take_vocabulary(Launch& launch, Draft& draft) {
     if (known) {
       const std::int64_t more = extra + spans;
       draft.set("model.vocab", known->second + more, tokenizer->place());
-      draft.assumed("model.vocab",
-                    fmt::format("{}, that of {}{}; --set model.vocab=N for another", known->second + more, known->first,
-                                more > 0 ? fmt::format(" and {} more", more) : ""));
+      const std::string size = fmt::format("{}, that of {}{}", known->second + more, known->first,
+                                           more > 0 ? fmt::format(" and {} more", more) : "");
+      // A type that reads any model file has that file's size, which its usual name keeps to itself.
+      const std::string own_file =
+          std::filesystem::path(fmt::format("{}", fmt::join(launch.words("tokenizer-model"), " "))).filename().string();
+      const bool other = known->first == tokenizer->text() && known->first.starts_with("Llama") && !own_file.empty() &&
+                         own_file != "tokenizer.model" && own_file.find('$') == std::string::npos;
+      if (other)
+        draft.first(
+            fmt::format("model.vocab: {}, stands in: the size is that of {}; --set model.vocab=N", size, own_file));
+      else
+        draft.assumed("model.vocab", size + "; --set model.vocab=N for another");
       return;
     }
     draft.set("model.vocab", kUnknownVocabulary, tokenizer->place());
@@ -153,6 +163,7 @@ void take_pattern(Launch& launch, Draft& draft, std::int64_t count) {
 
 /// Experts of a layer, the most where layers differ in them.
 std::optional<std::int64_t> experts_of(Launch& launch) {
+  if (is_megablocks(launch)) return launch.count("moe-num-experts");
   std::int64_t most = 0;
   const std::vector<std::string> each = launch.words("num-experts");
   for (const std::string& word : each) {
@@ -216,6 +227,7 @@ void take_mixture(Launch& launch, Draft& draft, std::int64_t hidden, bool gated)
     draft.set("experts.pad_to_capacity", launch.flag("moe-pad-expert-input-to-capacity"));
   }
   if (is_megatron_deepspeed(launch)) take_deepspeed_mixture(launch, draft);
+  if (is_megablocks(launch)) take_megablocks(launch, draft);
 }
 
 /// Layers by letters, which say how many there are.
@@ -229,7 +241,10 @@ void take_hybrid(Launch& launch, Draft& draft, std::int64_t hidden) {
     size("mamba-head-dim", sizes.head_dim);
     size("mamba-state-dim", sizes.state);
     size("mamba-num-groups", sizes.groups);
-    launch.stand_for("num-layers", std::max<std::int64_t>(1, layers_of_letters(pattern->text())));
+    const std::int64_t letters = std::max<std::int64_t>(1, layers_of_letters(pattern->text()));
+    if (const auto stated = launch.count("num-layers"); stated && *stated != letters)
+      draft.first(fmt::format("--num-layers {}: --{} has {} layers, which hold", *stated, flag, letters));
+    launch.stand_for("num-layers", letters);
     if (is_qwen3_next(launch)) {
       put_qwen3_next(*pattern, draft);
       continue;
@@ -398,13 +413,17 @@ std::int64_t take_machine(Launch& launch, Draft& draft, std::int64_t replica, st
   // What only the launch can say is no reason to stop where the user says the GPUs.
   const bool said = launch.is_set("cluster.gpus");
   std::optional<std::int64_t> per_node, nodes;
-  for (const char* flag : {"nproc-per-node", "num-gpus", "gpus-per-node", "ntasks-per-node"}) {
+  for (const char* flag :
+       {"nproc-per-node", "num-gpus", "gpus-per-node", "ntasks-per-node", "npernode", "actor-num-gpus-per-node"}) {
     if (!per_node) per_node = launch.whole(flag, said);
   }
-  for (const char* flag : {"nnodes", "num-nodes", "nodes"}) {
+  for (const char* flag : {"nnodes", "num-nodes", "nodes", "actor-num-nodes"}) {  // the last of slime's trainers
     if (!nodes) nodes = launch.whole(flag, said);
   }
   if (!per_node) per_node = launch.variable({"GPUS_PER_NODE", "NPROC_PER_NODE", "SLURM_GPUS_ON_NODE"});
+  // Without a launcher of its own each of Slurm's tasks is a process of the training.
+  if (!per_node && launch.launcher().empty() && !launch.has("nproc-per-node"))
+    per_node = launch.variable({"SLURM_NTASKS_PER_NODE"});
   if (!nodes) nodes = launch.variable({"NNODES", "NUM_NODES", "SLURM_NNODES", "SLURM_JOB_NUM_NODES"});
   std::optional<std::int64_t> gpus = launch.variable({"WORLD_SIZE"});
   if (const auto given = launch.count("world-size")) gpus = given;
@@ -474,6 +493,8 @@ void take_layout(Launch& launch, Draft& draft) {
   const std::int64_t chunks = take_chunks(launch, draft, layers, stages);
   draft.set("parallelism.virtual_pipeline", chunks);
   draft.set("parallelism.schedule", std::string(workloads::usual_schedule(chunks).name));
+  take_zero_bubble(launch, draft, stages);
+  take_megablocks_ranks(launch, draft, gpus / (tensor * stages));
   take_uneven_stages(launch, draft, layers, stages, chunks);
   const bool sequence = launch.flag("sequence-parallel");
   draft.set("parallelism.sequence_parallel", sequence && tensor > 1);
@@ -585,15 +606,16 @@ void take_work(Launch& launch, Draft& draft) {
     draft.set("attention", std::string("flash"));
   }
   const std::optional<Settings> optimizer = launch.value("optimizer");
-  const std::string name =
-      optimizer ? optimizer->as_choice({"adam", "sgd", "muon", "dist_muon", "lion", "cpu-adam"}) : "adam";
+  const std::string name = optimizer ? optimizer->text() : "adam";  // forks have more
   take_optimizer(name, draft);
   if (name == "cpu-adam") draft.set("offload.optimizer", true, optimizer->place());
   take_offload(launch, draft);
 
   const Settings& batch = draft.document().at("batch");
   const std::int64_t global = batch.get_int("global", 1), seq = draft.document().at("model").get_int("seq", 1);
-  const std::optional<std::int64_t> every = launch.count("eval-interval"), passes = launch.count("eval-iters", 0);
+  const std::optional<std::int64_t> every = launch.count("eval-interval"), passes = launch.count("eval-iters", -1);
+  if (passes.value_or(0) < 0)
+    draft.ignored("--eval-iters -1", "the whole of a validation set, whose length the line does not say");
   if (every && passes.value_or(100) > 0) {
     draft.set("evaluation.every_steps", *every, launch.place("eval-interval"));
     draft.set("evaluation.sequences", std::min<std::int64_t>(passes.value_or(100), 1'000'000'000) * global);

@@ -51,6 +51,21 @@ const std::set<std::string>& mixture_flags() {
                                             "v-head-dim"};
   return kTaken;
 }
+/// What megatron_forks.cc reads.
+const std::set<std::string>& flags_of_forks() {
+  static const std::set<std::string> kTaken{"actor-num-gpus-per-node",
+                                            "actor-num-nodes",
+                                            "enable-optimizer-post-validation",
+                                            "enable-zero-bubble",
+                                            "moe-capacity-factor",
+                                            "moe-expert-model-parallelism",
+                                            "moe-num-experts",
+                                            "moe-top-k",
+                                            "zero-bubble-max-pending-backward",
+                                            "zero-bubble-v-schedule",
+                                            "zero-bubble-v-schedule-mem-setup"};
+  return kTaken;
+}
 /// What megatron_newer.cc reads.
 const std::set<std::string>& newer_flags() {
   static const std::set<std::string> kTaken{"attention-output-gate",
@@ -190,9 +205,8 @@ const std::set<std::string>& taken_flags() {
                               "window-attn-skip-freq",
                               "window-size",
                               "world-size"};
-    all.insert(flags_of_others().begin(), flags_of_others().end());
-    all.insert(mixture_flags().begin(), mixture_flags().end());
-    all.insert(newer_flags().begin(), newer_flags().end());
+    for (const auto* more : {&flags_of_others(), &mixture_flags(), &newer_flags(), &flags_of_forks()})
+      all.insert(more->begin(), more->end());
     return all;
   }();
   return kTaken;

@@ -40,8 +40,10 @@ constexpr Named kUnmodelled[] = {
     {"attention sees whole sequences here; --set batch.document_tokens=N for documents",
      "dataloader-inter-document-masking"},
     {"not in the simulated step",
-     "no-rope-freq mtp-hsm mlp-chunks-for-training mhc-recompute-layer-num moe-router-padding-for-* "
-     "moe-expert-rank-capacity-factor batch-invariant-* log-max-attention-logit"},
+     "no-rope-freq embed-layernorm mtp-hsm mlp-chunks-for-training mhc-recompute-layer-num "
+     "moe-router-padding-for-* moe-expert-rank-capacity-factor batch-invariant-* log-max-attention-logit"},
+    {"micro-batches are filled up to a number of tokens; here all have --micro-batch-size sequences",
+     "use-dynamic-batch-size max-tokens-per-gpu"},
     {"the further predictions share their weights; here each has its own",
      "mtp-use-repeated-layer"},
     {"the order of a step's passes and messages is the usual one here",
@@ -55,7 +57,7 @@ constexpr Named kUnmodelled[] = {
      "mask-type mask-factor logits-load-* gdp-*"},
 };
 
-constexpr Named kSkipped[] = {
+constexpr Named kWithoutEffect[] = {
     {"of inference and reinforcement learning, beside a step of training",
      "inference-* rl-* grpo-* langrl-env-config refit-method mamba-inference-* num-speculative-tokens "
      "decode-only-cuda-graphs flash-decode use-legacy-static-engine max-tokens-to-oom output-bert-embeddings "
@@ -85,16 +87,18 @@ constexpr Named kSkipped[] = {
      "short-seq-prob num-dataset-builder-threads object-storage-cache-path mid-level-dataset-surplus "
      "allow-ambiguous-pad-tokens sft-tokenizer-prompt-format titles-data-path multiple-validation-sets "
      "validation-set-names no-data-sharding classes-fraction data-per-class-fraction iterations-to-skip "
-     "iter-per-epoch use-one-sent-docs query-in-block-prob sft trust-remote-code chat-template"},
+     "iter-per-epoch use-one-sent-docs query-in-block-prob train-weighted-split-paths-path "
+     "valid-weighted-split-paths-path valid-num-workers no-seq-len-plus-one-tokens sft trust-remote-code "
+     "chat-template"},
     {"changes values, not work",
-     "muon-* lion-beta* sgd-momentum yarn-* no-yarn-* use-mup mup-* relative-attention-* softmax-type "
-     "rope-scaling-factor rotary-interleaved qk-clip* qk-l2-norm embedding-init-method-std "
-     "init-method-xavier-uniform no-initialization init-model-with-meta-device data-parallel-random-init "
-     "moe-z-loss-coeff moe-input-jitter-eps moe-router-quantile-balancing-ema moe-router-force-biased "
-     "moe-token-drop-policy moe-apply-probs-on-input glu-linear-offset apply-wd-to-qk-layernorm "
-     "no-weight-decay-cond-type apply-query-key-layer-scaling apply-residual-connection-post-layernorm "
-     "disable-bf16-reduced-precision-matmul lr-* warmup wd-incr-steps wsd-decay-steps mtp-loss-scaling-factor "
-     "mtp-detach-heads te-rng-tracker head-lr-mult mhc-*"},
+     "moe-loss-weight do-layernorm-bias-weight-decay no-scaled-init use-z-loss muon-* lion-beta* sgd-momentum "
+     "yarn-* no-yarn-* use-mup mup-* relative-attention-* softmax-type rope-scaling-factor rotary-interleaved "
+     "qk-clip* qk-l2-norm embedding-init-method-std init-method-xavier-uniform no-initialization "
+     "init-model-with-meta-device data-parallel-random-init moe-z-loss-coeff moe-input-jitter-eps "
+     "moe-router-quantile-balancing-ema moe-router-force-biased moe-token-drop-policy moe-apply-probs-on-input "
+     "glu-linear-offset apply-wd-to-qk-layernorm no-weight-decay-cond-type apply-query-key-layer-scaling "
+     "apply-residual-connection-post-layernorm disable-bf16-reduced-precision-matmul lr-* warmup wd-incr-steps "
+     "wsd-decay-steps mtp-loss-scaling-factor mtp-detach-heads te-rng-tracker head-lr-mult mhc-*"},
     {"the generation of software says what is fused and how its kernels are launched",
      "no-tp-comm-* disable-tp-comm-* tp-comm-overlap-rs-dgrad use-te-activation-func "
      "use-fused-weighted-squared-relu fused-residual-rmsnorm use-transformer-engine-op-fuser "
@@ -112,8 +116,14 @@ constexpr Named kSkipped[] = {
      "disable-align-grad-reduce onnx-safe reuse-grad-buf-for-mxfp8-param-ag keep-fp8-transpose-cache "
      "fp8-quantizer-factory fp4-quantizer-factory fp4-recipe mtp-standalone disable-manual-gc-eval "
      "no-manual-gc-eval"},
+    {"of the launcher and its processes",
+     "use-mpi kill-switch-path abort-on-unmet-fused-kernel-constraints sync-tp-duplicated-parameters"},
+    {"without layers of their own a split as even as it can be is taken",
+     "pp-partition-method"},
     {"layers are those that the other flags describe",
      "spec is-hybrid-model mtp-hybrid-override-pattern bert-no-binary-head"},
+    {"the runtime of zero bubbles, which the schedule stands for",
+     "enable-zb-runtime zero-bubble-pipeline-timers-* enable-exactly-numeric-match"},
     {"the step of the whole batch is simulated",
      "step-batch-size-schedule decrease-batch-size-if-needed phase-transition-iterations"},
     {"evaluation has the training's batch",
@@ -144,7 +154,7 @@ const Groups& unmodelled_flags() {
 }
 
 const Groups& further_skipped_flags() {
-  static const Groups kFlags = groups_of(kSkipped);
+  static const Groups kFlags = groups_of(kWithoutEffect);
   return kFlags;
 }
 

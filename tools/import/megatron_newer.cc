@@ -228,16 +228,24 @@ void remark_on_the_rest(const Launch& launch, Draft& draft, bool mixture) {
     const std::vector<std::string> here = taken_out(flags, rest);
     if (!here.empty()) draft.ignored(fmt::format("{}", fmt::join(here, ", ")), why);
   }
+  for (const std::string& flag : rest) {
+    const bool counts = flag.find("num") != std::string::npos && flag.find("expert") != std::string::npos;
+    if (!mixture && counts && !taken_flags().contains(flag))
+      draft.first(fmt::format("--{}: not known to orrery; the model is simulated without experts", flag));
+  }
   if (!mixture) {
     const std::vector<std::string> here = taken_out({"moe-*", "expert-tensor-parallel-size"}, rest);
     if (!here.empty()) draft.ignored(fmt::format("{}", fmt::join(here, ", ")), "without effect: no experts");
   }
   const std::vector<std::string> known(taken_flags().begin(), taken_flags().end());
+  std::vector<std::string> idle;
+  std::erase_if(rest, [&](const std::string& flag) {
+    if (taken_flags().contains(flag)) idle.push_back("--" + flag);
+    return taken_flags().contains(flag);
+  });
+  if (!idle.empty())
+    draft.ignored(fmt::format("{}", fmt::join(idle, ", ")), "without effect beside the line's other flags");
   for (const std::string& flag : rest) {
-    if (taken_flags().contains(flag)) {
-      draft.ignored("--" + flag, "without effect beside the line's other flags");
-      continue;
-    }
     const std::string near = sim::nearest_word(flag, known);
     draft.ignored("--" + flag,
                   near.empty() ? "not known to orrery" : fmt::format("not known to orrery; --{} is", near));
