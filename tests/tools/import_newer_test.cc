@@ -194,10 +194,12 @@ TEST_CASE("flags of forks: experts of Megablocks, zero bubbles, trainers under R
       tools::read_launch_line(
           "ray job submit -- python3 train_async.py --actor-num-nodes 4 --actor-num-gpus-per-node 8 "
           "--num-layers 8 --hidden-size 1024 --num-attention-heads 16 --seq-length 2048 "
-          "--vocab-size 32000 --bf16 --use-dynamic-batch-size --max-tokens-per-gpu 9216",
+          "--vocab-size 32000 --use-dynamic-batch-size --max-tokens-per-gpu 9216",
           "launch.sh", {}),
       {});
   CHECK(at(ray, "cluster.gpus") == "32");
+  CHECK(at(ray, "precision.matmul") == "bf16");  // slime's own defaults
+  CHECK(at(ray, "parallelism.sharding") == "optimizer");
   CHECK(ray.ignored().front().find("--max-tokens-per-gpu") != std::string::npos);
 
   const tools::Draft whole = line_with("--eval-interval 10 --eval-iters -1");

@@ -370,7 +370,7 @@ std::int64_t take_chunks(Launch& launch, Draft& draft, std::int64_t layers, std:
 }
 
 void take_sharding(Launch& launch, Draft& draft, std::int64_t replicas) {
-  const bool optimizer = launch.flag("use-distributed-optimizer");
+  const bool optimizer = launch.flag("use-distributed-optimizer") || is_slime(launch);
   const bool torch = launch.flag("use-torch-fsdp2");
   const bool fsdp = launch.flag("use-custom-fsdp") || launch.flag("use-megatron-fsdp");
   const bool kept = launch.flag("torch-fsdp2-no-reshard-after-forward");
@@ -525,7 +525,7 @@ void take_layout(Launch& launch, Draft& draft) {
 }
 
 void take_precision(Launch& launch, Draft& draft) {
-  const bool fp16 = launch.flag("fp16"), bf16 = launch.flag("bf16");
+  const bool fp16 = launch.flag("fp16"), bf16 = launch.flag("bf16") || (is_slime(launch) && !fp16);
   if (fp16 && bf16) launch.refuse("bf16", "contradicts --fp16, expected one");
   const std::optional<Settings> format = launch.value("fp8-format");
   if (format) format->as_choice({"e4m3", "hybrid"});

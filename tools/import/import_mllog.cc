@@ -357,10 +357,12 @@ double take_step(const Log& log, Draft& draft, const std::string& benchmark, dou
     return median(log.block_steps);
   }
   const bool tokens = benchmark == "gpt3";
-  say(fmt::format("as the logged rate of {:.10g} {} a second has it, evaluations and all", median(log.rates),
-                  tokens                          ? "tokens"
-                  : benchmark.starts_with("dlrm") ? "samples"
-                                                  : "sequences"));
+  const bool samples = benchmark.starts_with("dlrm");  // whose rate is of training alone
+  say(fmt::format("as the logged rate of {:.10g} {} a second has it{}", median(log.rates),
+                  tokens    ? "tokens"
+                  : samples ? "samples"
+                            : "sequences",
+                  samples ? "" : ", evaluations and all"));
   return global * (tokens ? sequence : 1) / median(log.rates);
 }
 

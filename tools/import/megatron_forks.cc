@@ -10,6 +10,8 @@ namespace orrery::tools {
 
 using sim::Settings;
 
+bool is_slime(const Launch& launch) { return launch.has("actor-num-nodes"); }
+
 bool is_megablocks(const Launch& launch) { return launch.has("moe-num-experts"); }
 
 void take_megablocks(Launch& launch, Draft& draft) {

@@ -8,6 +8,9 @@
 
 namespace orrery::tools {
 
+/// Whether slime starts the training, which trains in bf16 and with a distributed optimizer unless told otherwise
+/// (THUDM/slime, slime/backends/megatron_utils/arguments.py, set_default_megatron_args).
+bool is_slime(const Launch& launch);
 /// Whether experts have Megablocks' names.
 bool is_megablocks(const Launch& launch);
 /// Of the model's mixture, which is there: choices of a token, and capacity, where tokens beyond it are dropped.
