@@ -47,10 +47,113 @@ const Flags& launch_flags() {
                             {"recompute-method", "uniform"},
                             {"recompute-num-layers", "1"},
                             {"cross-entropy-loss-fusion", ""},
+                            {"pipeline-model-parallel-layout", "\"Et*15|t*17L\""},
+                            {"cuda-graph-impl", "local"},
+                            {"cuda-graph-scope", "attn"},
+                            {"mtp-num-layers", "1"},
+                            {"main-grads-dtype", "bf16"},
+                            {"inference-max-requests", "8"},
                             {"lr", "1e-4"},
                             {"save", "/ckpt"},
                             {"bf16", ""}};
   return kFlags;
+}
+
+/// Launches of other models and programs, whose flags are read by other hands.
+struct Launched {
+  const char* program;
+  Flags flags;
+};
+const std::vector<Launched>& launches() {
+  static const Flags kSizes{{"hidden-size", "768"},
+                            {"num-attention-heads", "12"},
+                            {"kv-channels", "64"},
+                            {"ffn-hidden-size", "3072"},
+                            {"micro-batch-size", "4"},
+                            {"global-batch-size", "256"},
+                            {"max-position-embeddings", "512"},
+                            {"bf16", ""}};
+  const auto with = [](Flags flags) {
+    flags.insert(flags.end(), kSizes.begin(), kSizes.end());
+    return flags;
+  };
+  const Flags mixture{{"num-experts", "8"},
+                      {"moe-router-topk", "2"},
+                      {"moe-ffn-hidden-size", "1024"},
+                      {"expert-model-parallel-size", "4"},
+                      {"moe-grouped-gemm", ""},
+                      {"moe-permute-fusion", ""},
+                      {"moe-token-dispatcher-type", "flex"},
+                      {"moe-flex-dispatcher-num-sms", "24"},
+                      {"moe-router-dtype", "fp32"},
+                      {"moe-layer-freq", "2"},
+                      {"moe-shared-expert-intermediate-size", "512"},
+                      {"moe-shared-expert-overlap", ""},
+                      {"moe-paged-stash", ""},
+                      {"moe-layer-recompute", ""},
+                      {"cuda-graph-impl", "local"},
+                      {"cuda-graph-scope", "moe_router"},
+                      {"num-layers", "8"},
+                      {"seq-length", "512"},
+                      {"padded-vocab-size", "32000"},
+                      {"mtp-num-layers", "1"}};
+  static const std::vector<Launched> kLaunches{
+      {"pretrain_gpt.py", launch_flags()},
+      {"pretrain_gpt.py", with(mixture)},
+      {"pretrain_t5.py", with({{"encoder-num-layers", "12"},
+                               {"decoder-num-layers", "6"},
+                               {"encoder-seq-length", "512"},
+                               {"decoder-seq-length", "128"},
+                               {"tokenizer-type", "BertWordPieceCase"},
+                               {"vocab-extra-ids", "100"}})},
+      {"pretrain_bert.py",
+       with({{"num-layers", "24"}, {"seq-length", "512"}, {"tokenizer-type", "BertWordPieceLowerCase"}})},
+      {"pretrain_qwen3_next.py", with({{"num-layers", "4"},
+                                       {"hybrid-override-pattern", "M-*-"},
+                                       {"num-experts", "8"},
+                                       {"moe-router-topk", "2"},
+                                       {"moe-ffn-hidden-size", "512"},
+                                       {"moe-shared-expert-intermediate-size", "512"},
+                                       {"padded-vocab-size", "32000"},
+                                       {"seq-length", "512"},
+                                       {"swiglu", ""}})},
+      {"pretrain_gpt.py", with({{"num-layers", "8"},
+                                {"seq-length", "512"},
+                                {"padded-vocab-size", "32000"},
+                                {"linear-attention-freq", "4"},
+                                {"experimental-attention-variant", "gated_delta_net"},
+                                {"linear-num-value-heads", "8"},
+                                {"linear-num-key-heads", "4"},
+                                {"linear-key-head-dim", "64"},
+                                {"linear-value-head-dim", "64"},
+                                {"linear-conv-kernel-dim", "4"},
+                                {"attention-output-gate", ""}})},
+      {"pretrain_gpt.py", with({{"num-layers", "8"},
+                                {"seq-length", "512"},
+                                {"vocab-size", "32000"},
+                                {"deepspeed", ""},
+                                {"deepspeed_config", "ds.json"},
+                                {"zero-stage", "1"},
+                                {"num-experts", "8"},
+                                {"topk", "2"},
+                                {"moe-expert-parallel-size", "4"},
+                                {"expert-interval", "2"},
+                                {"moe-train-capacity-factor", "2"}})},
+      {"pretrain_gpt.py", with({{"num-layers", "8"},
+                                {"seq-length", "512"},
+                                {"padded-vocab-size", "32000"},
+                                {"moe-num-experts", "8"},
+                                {"moe-top-k", "2"},
+                                {"moe-capacity-factor", "1"},
+                                {"moe-expert-model-parallelism", ""}})},
+      {"pretrain_gpt.py", with({{"num-layers", "8"},
+                                {"seq-length", "512"},
+                                {"padded-vocab-size", "32000"},
+                                {"pipeline-model-parallel-size", "4"},
+                                {"enable-zero-bubble", ""},
+                                {"zero-bubble-max-pending-backward", "4"},
+                                {"enable-optimizer-post-validation", ""}})}};
+  return kLaunches;
 }
 
 std::string told_by(const std::function<tools::Draft()>& read) {
@@ -63,8 +166,8 @@ std::string told_by(const std::function<tools::Draft()>& read) {
   }
 }
 
-std::string launch_of(const Flags& flags, std::size_t changed, bool gone) {
-  std::string line = "torchrun --nproc_per_node 8 --nnodes 4 pretrain_gpt.py";
+std::string launch_of(const char* program, const Flags& flags, std::size_t changed, bool gone) {
+  std::string line = fmt::format("torchrun --nproc_per_node 8 --nnodes 4 {}", program);
   for (std::size_t i = 0; i < flags.size(); ++i) {
     if (i == changed && gone) continue;
     const std::string& value = flags[i].second;
@@ -78,23 +181,24 @@ std::string launch_of(const Flags& flags, std::size_t changed, bool gone) {
 }  // namespace
 
 TEST_CASE("no flag of a launch is dropped without a word") {
-  const Flags& flags = launch_flags();
   const auto told = [](const std::string& line) {
     return told_by([&] { return tools::import_megatron(tools::read_launch_line(line, "launch.sh", {}), {}); });
   };
-  const std::string before = told(launch_of(flags, flags.size(), false));
-  REQUIRE_FALSE(before.starts_with("refused"));
-  for (std::size_t i = 0; i < flags.size(); ++i) {
-    const auto& [name, value] = flags[i];
-    INFO(name);
-    if (!value.empty()) {
-      const std::string after = told(launch_of(flags, i, false));
+  for (const auto& [program, flags] : launches()) {
+    const std::string whole = launch_of(program, flags, flags.size(), false), before = told(whole);
+    INFO(whole << "\n" << before.substr(0, 200));
+    REQUIRE_FALSE(before.starts_with("refused"));
+    for (std::size_t i = 0; i < flags.size(); ++i) {
+      const auto& [name, value] = flags[i];
+      INFO(name);
+      std::string after = value.empty() ? told(launch_of(program, flags, i, true))  // a flag: with it, and without
+                                        : told(launch_of(program, flags, i, false));
       CHECK((after != before || after.find(name) != std::string::npos));
+      CHECK_NOTHROW(told(launch_of(program, flags, i, true)));  // a default, or a complaint; nothing worse
     }
-    CHECK_NOTHROW(told(launch_of(flags, i, true)));  // a default, or a complaint; nothing worse
+    for (const std::string added : {" --zzz-unheard 7", " --zzz-unheard", " --zzz-unheard=a,b"})
+      CHECK(told(whole + added).find("zzz-unheard") != std::string::npos);
   }
-  for (const std::string added : {" --zzz-unheard 7", " --zzz-unheard", " --zzz-unheard=a,b"})
-    CHECK(told(launch_of(flags, flags.size(), false) + added).find("zzz-unheard") != std::string::npos);
 }
 
 TEST_CASE("no event of an MLPerf log is dropped without a word") {

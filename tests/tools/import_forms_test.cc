@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
 #include <functional>
 #include <sstream>
 
@@ -57,6 +59,24 @@ constexpr const char* kPrimus = R"(modules:
       tensor_model_parallel_size: ${PRIMUS_TP:1}
       use_torch_fsdp2: true
       lr: 1.0e-5
+)";
+constexpr const char* kPrimusTrainer = R"(micro_batch_size: 2
+global_batch_size: 128
+bf16: true
+tensor_model_parallel_size: 1
+overlap_grad_reduce: true
+recompute_granularity: full
+cuda_graph_impl: local
+lr: 1.0e-5
+)";
+constexpr const char* kPrimusModel = R"(num_layers: 8
+hidden_size: 1024
+ffn_hidden_size: 4096
+num_attention_heads: 16
+seq_length: 2048
+padded_vocab_size: 32000
+normalization: RMSNorm
+swiglu: true
 )";
 constexpr const char* kAxolotl = R"(base_model: NousResearch/Llama-2-13b-chat-hf
 load_in_4bit: true
@@ -198,6 +218,22 @@ num_machines: 1
 num_processes: 8
 )";
 
+/// An experiment in a tree of Primus's, of which the file is the trainer's defaults ("modules") or the model
+/// ("models").
+tools::Draft import_primus_tree(const std::string& file, const std::string& kind) {
+  const std::filesystem::path tree = std::filesystem::path(file).parent_path() / "tree";
+  for (const auto& [folder, text] : {std::pair{"modules", kPrimusTrainer}, {"models", kPrimusModel}}) {
+    const std::filesystem::path there = tree / "primus/configs" / folder / "megatron";
+    std::filesystem::create_directories(there);
+    std::ofstream(there / "law.yaml") << text;
+    if (kind == folder)
+      std::filesystem::copy_file(file, there / "law.yaml", std::filesystem::copy_options::overwrite_existing);
+  }
+  std::ofstream(tree / "law.yaml") << "modules:\n  pre_trainer:\n    framework: megatron\n    config: law.yaml\n"
+                                      "    model: law.yaml\n    overrides:\n      train_iters: 10\n";
+  return tools::import_primus((tree / "law.yaml").string(), 8, {});
+}
+
 struct Form {
   const char *file, *text, *more;  // more: a line of a field that nobody knows, laid behind line `behind`
   std::function<tools::Draft(const std::string&)> read;
@@ -206,6 +242,11 @@ const std::vector<Form>& forms() {
   static const std::vector<Form> kForms{
       {"nanotron.yaml", kNanotron, "zzz_unheard_of: 7\n",
        [](const std::string& f) { return tools::import_nanotron(f); }},
+      // A trainer's defaults, and a model's file, in the tree around an experiment.
+      {"trainer.yaml", kPrimusTrainer, "zzz_unheard_of: 7\n",
+       [](const std::string& f) { return import_primus_tree(f, "modules"); }},
+      {"model.yaml", kPrimusModel, "zzz_unheard_of: 7\n",
+       [](const std::string& f) { return import_primus_tree(f, "models"); }},
       {"primus.yaml", kPrimus, "      zzz_unheard_of: 7\n",
        [](const std::string& f) { return tools::import_primus(f, 8, {}); }},
       {"axolotl.yml", kAxolotl, "zzz_unheard_of: 7\n",
@@ -430,11 +471,24 @@ TEST_CASE("a file alone says what it is, and a wrong kind is told the right one"
            {"hf", "e.json", kHf},
            {"torchtitan", "f.toml", kTomlTitan},
            {"deepspeed", "g.json", kDeepSpeed},
-           {"topology", "t.conf", "SwitchName=a Nodes=n[0-3]\n"}}) {
+           {"topology", "t.conf", "SwitchName=a Nodes=n[0-3]\n"},
+           // A script is one whatever documents it writes and however it spells its flags.
+           {"megatron", "s.slurm", "#!/bin/bash\ncat <<E > ds.json\n{\"zero_optimization\": {\"stage\": 0}}\nE\nrun\n"},
+           {"megatron", "u.sh", "#! /bin/bash\ntorchrun pretrain_gpt.py --num_layers 4\n"},
+           {"vllm", "v.sh", "python -m vllm.entrypoints.openai.api_server --model x\n"},
+           {"sglang", "w.sh", "#!/bin/bash\nsglang serve --model-path x\n"},
+           {"megatron", "u.txt", "torchrun pretrain_gpt.py --num_layers 4\n"}}) {
     INFO(kind);
     CHECK(tools::import_kind(folder.write(file, text)) == kind);
   }
   CHECK(tests::orrery({"import", folder.write("a.yaml", kNanotron)}).out.find("layers: 32") != std::string::npos);
+  const std::string script =
+      folder.write("p.sh",
+                   "#!/bin/bash\ntorchrun --nproc_per_node $G pretrain_gpt.py --num-layers $1 --hidden-size 1024 "
+                   "--num-attention-heads 16 --seq-length 1024 --vocab-size 32000 --micro-batch-size 1 --bf16\n");
+  const std::string given = tests::orrery({"import", script, "--env", "G=4", "--", "12"}).out;
+  CHECK(given.find("layers: 12") != std::string::npos);
+  CHECK(given.find("gpus: 4") != std::string::npos);
   check_refused(tests::orrery({"import", folder.write("x.txt", "nothing\n")}),
                 {"x.txt", "expected orrery import KIND FILE"});
   check_refused(tests::orrery({"import", folder.write("y.yaml", "cluster: {}\nmodel: x\n")}), {"orrery run FILE"});
@@ -500,6 +554,36 @@ TEST_CASE("statistics of an MLPerf log by themselves: rate, time and tokens") {
   const std::string remarks = remarks_of(draft);
   CHECK(remarks.find("234.938 s (3.916 minutes), at that rate 1.2111e+09 tokens") != std::string::npos);
   CHECK(remarks.find("names no benchmark") != std::string::npos);
+}
+
+TEST_CASE("logs of MLPerf say their machine by counted boards or by the line of the system; recommenders are read") {
+  const Folder folder;
+  const auto told = [&](const std::string& platform, const std::string& more = "") {
+    const auto line = [](const char* key, const std::string& value) {
+      return fmt::format(":::MLLOG {{\"key\": \"{}\", \"value\": {}, \"metadata\": {{}}}}\n", key, value);
+    };
+    return tools::import_mllog(folder.write("r.txt", more + line("submission_benchmark", "\"dlrm_dcnv2\"") +
+                                                         line("submission_platform", "\"" + platform + "\"") +
+                                                         line("global_batch_size", "160000") +
+                                                         line("tracked_stats", "{\"throughput\": 40000000}")),
+                               {});
+  };
+  // 160,000 samples at 40 million a second.
+  const tools::Draft draft = told("8xMI300X");
+  CHECK(text_at(draft, "cluster.device") == "mi300x");
+  CHECK(text_at(draft, "cluster.gpus") == "64");
+  CHECK(text_at(draft, "model") == "dlrm-dcnv2");
+  CHECK(draft.document().find_path("measured.iteration_s")->as_number() == Approx(0.004));
+  CHECK_NOTHROW(scenarios::load_scenario(draft.document()));
+  CHECK(text_at(told("1xSR780aV3-8xB200_SXM_180GB"), "cluster.device") == "b200-sxm-180gb");
+  const std::string system =
+      ":::SYSJSON {\"number_of_nodes\": \"2\", \"accelerators_per_node\": \"8\", \"accelerator_model_name\": "
+      "\"NVIDIA H200-SXM\", \"host_memory\": \"2 TB\"}\n";
+  const tools::Draft placeholder = told("2xSUBMISSION_PLATFORM_PLACEHOLDER", "+ echo '" + system + system);
+  CHECK(text_at(placeholder, "cluster.device") == "h200-sxm-141gb");
+  CHECK(text_at(placeholder, "cluster.gpus") == "16");
+  CHECK(remarks_of(placeholder).find(":::SYSJSON: host_memory: not read") != std::string::npos);
+  CHECK(text_at(told("1xMYSTERY"), "cluster.device") == "h100-sxm-80gb");  // which is said to stand in
 }
 
 TEST_CASE("logs of MLPerf: tokens in epoch_count, adapters by rank, a layout that is asked for") {

@@ -81,6 +81,9 @@ TEST_CASE("expansions of variables, arrays and sums") {
 TEST_CASE("commands whose output follows from their words are known, others stay as they are written") {
   CHECK(runs("D=\"$( cd \"$( dirname \"$0\" )\" && pwd )\"; x $D `basename /a/b.sh .sh` $(seq 2 4) $(expr 3 \\* 4)") ==
         "<x><folder><b><2><3><4><12>\n");
+  CHECK(runs("D=$(cd -- \"$(dirname -- \"${BASH_SOURCE[0]}\")\" &>/dev/null && pwd); x $D") == "<x><folder>\n");
+  CHECK(runs("A=(0 1 1); printf -v B '[%s]' \"$(IFS=', '; echo \"${A[*]}\")\"; x $B") == "<x><[0,1,1]>\n");
+  CHECK(runs("x $(printf '%s-%d ' a 1 b 2) $(printf '%%\\n')") == "<x><a-1><b-2><%>\n");
   CHECK(runs("x $(echo \"6*7\" | bc)") == "<x><42>\n");
   CHECK(runs("N=$(nvidia-smi -L | wc -l); x --n $N") == "<x><--n><$(nvidia-smi -L | wc -l)>\n");
   CHECK(runs("ARGS=$(cat <<END\n--a 1\n--b 2\nEND\n)\nx $ARGS") == "<x><--a><1><--b><2>\n");
@@ -265,6 +268,12 @@ TEST_CASE("Megatron-DeepSpeed's options: stages, experts, ranks of a sequence, G
   CHECK(value(ulysses, "parallelism.context_method") == "all_to_all");
   CHECK_NOTHROW(scenarios::load_scenario(ulysses.document()));
   CHECK(said(draft_of(sizes + "--zero-stage 0 --kd"), "a teacher's forward pass"));
+  // The pipeline engine parts the states of bf16 without ZeRO; the usual engine, and fp16, do not.
+  std::string wide = sizes;
+  wide.replace(wide.find("--fp16"), 6, "--bf16");
+  CHECK(value(draft_of(wide + "--zero-stage 0"), "parallelism.sharding") == "optimizer");
+  CHECK(value(draft_of(wide + "--zero-stage 0 --no-pipeline-parallel"), "parallelism.sharding") == "none");
+  CHECK(value(draft_of(sizes + "--zero-stage 0"), "parallelism.sharding") == "none");
 }
 
 TEST_CASE("Pai-Megatron-Patch's names: tokenizers with tokens beyond theirs, sizes, optimizers with the host") {

@@ -216,6 +216,45 @@ TEST_CASE("Slurm's topology.yaml, iblinkinfo and NCCL's topology file") {
   CHECK(nccl.find("links: 18") != std::string::npos);
 }
 
+TEST_CASE("lines of iblinkinfo by themselves: with the names of both ends, or by numbers that far ends name") {
+  // iblinkinfo -l: every line has its node, and both ends' numbers among all nodes.
+  const tools::Wires named = tools::read_iblinkinfo(
+      "0x0002c9 \"SwitchX -  Mellanox\"  4    3[  ] ==( 4X 25.78125 Gbps Active/  LinkUp)==>  0x0e0b72  15    1[  ] "
+      "\"n2 HCA-1\" ( )\n"
+      "0x0002c9 \"SwitchX -  Mellanox\"  4   17[  ] ==( 4X 25.78125 Gbps Active/  LinkUp)==>  0x334455   5    1[  ] "
+      "\"n1 HCA-1\" ( )\n"
+      "0x334455 \"n1 HCA-1\"  5    1[  ] ==( 4X 25.78125 Gbps Active/  LinkUp)==>  0x0002c9   4   17[  ] \"SwitchX -  "
+      "Mellanox\" ( )\n"
+      "0x0002c9 \"SwitchX -  Mellanox\"  4   18[  ] ==(                Down/ Polling)==>             [  ] \"\" ( )\n",
+      "ib.txt");
+  CHECK(named.hosts.size() == 2);
+  CHECK(named.hosts.at("n1") == std::vector<std::string>{"SwitchX -  Mellanox"});
+  CHECK(named.nic_gbps == Approx(100));
+  // iblinkinfo | grep Up: headings are gone; number 2 is the switch that adapters' lines lead to.
+  const tools::Wires bare = tools::read_iblinkinfo(
+      "      0xec0d      4    1[  ] ==( 4X      25.78125 Gbps Active/  LinkUp)==>       2   17[  ] "
+      "\"MF0;sw:MSB7700/U1\" "
+      "( )\n"
+      "           2   17[  ] ==( 4X      25.78125 Gbps Active/  LinkUp)==>       4    1[  ] \"n02 HCA-1\" ( )\n"
+      "           2   18[  ] ==( 4X      25.78125 Gbps Active/  LinkUp)==>       1    1[  ] \"n01 HCA-1\" ( )\n",
+      "ib.txt");
+  CHECK(bare.hosts.size() == 2);
+  CHECK(bare.hosts.at("n02") == std::vector<std::string>{"MF0;sw:MSB7700/U1"});
+}
+
+TEST_CASE("NCCL's topology file as people write it: GPUs by their numbers, links that lead nowhere are said") {
+  const Folder folder;
+  const std::string text = tools::import_topology(
+      folder.write(
+          "nccl.xml",
+          "<system version=\"1\">\n<gpu dev=\"0\"><nvlink target=\"1\" count=\"4\"/></gpu>\n"
+          "<gpu dev=\"1\"><nvlink target=\"0\" count=\"4\"/><nvlink target=\"7\" count=\"2\"/></gpu>\n</system>\n"),
+      {});
+  CHECK(text.find("gpus: 2") != std::string::npos);
+  CHECK(text.find("pair: [0, 1], rate: 100 GB/s") != std::string::npos);  // four of 25
+  CHECK(text.find("NVLinks that lead to no GPU of the file are left out: 7") != std::string::npos);
+}
+
 TEST_CASE("rails are those of the NICs' names, hosts go by their numbers, lines of Slurm go on") {
   // The second switch to be found is the first rail's; the reducing node of a switch is no host.
   const std::string ib =

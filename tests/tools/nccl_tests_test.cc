@@ -38,7 +38,11 @@ TEST_CASE("a row gives its bytes and its time out of place, whichever columns a 
       "  8000000  2000000  float  sum  100.0  80.00  80.00  0e+00  101.0  79.21  79.21  0e+00\n",  // before 2.10
       "  8000000  2000000  float  none  -1  100.0  80.00  80.00  0  101.0  79.21  79.21  N/A\n",   // not checked
       "  8000000  2000000  float  sum  -1  100.0  80.00  80.00  101.0  79.21  79.21\n",            // -c 0
-      "  8000000  2000000  half  100.0  80.00  80.00  0  101.0  79.21  79.21  0\n"};               // no reduction
+      "  8000000  2000000  half  100.0  80.00  80.00  0  101.0  79.21  79.21  0\n",                // no reduction
+      "  8000000  2.0e+6  float  sum  -1  100.0  80.00  80.00  0  101.0  79.21  79.21  0\n",       // shortened
+      "  8e+06  2000000  float  sum  -1  100.0  80.00  80.00  0  101.0  79.21  79.21  0\n",
+      "  8000000  2000000  float  sum  -1  100.0  80.00  80.00\n",  // one group of times alone
+      "  8000000  2000000  float  sum  100.0  80.00  80.00  0\n"};
   for (const char* row : forms) {
     INFO(row);
     const tools::NcclTests read = tools::read_nccl_tests(

@@ -113,6 +113,18 @@ TEST_CASE("a launch line of a server becomes a scenario that runs, and no flag o
        "--mamba-ssm-dtype bfloat16 --scheduler-recv-interval 30 --stream-interval 50",
        {"model: qwen3.5-397b-a17b", "tensor: 8", "weights: fp8-block", "states: bf16", "polls_every: 30",
         "--stream-interval 50"}},
+      // Experts on all tensor ranks with an exchange of their own; gpt-oss as it was published, in MXFP4.
+      {"sglang",
+       "sglang serve --model-path deepseek-ai/DeepSeek-R1 --tp 16 --moe-a2a-backend deepep",
+       {"model: deepseek-v3", "tensor: 16", "expert: 16"}},
+      {"vllm",
+       "python3 -m vllm.entrypoints.openai.api_server --model openai/gpt-oss-20b --tensor-parallel-size=2",
+       {"model: gpt-oss-20b", "tensor: 2", "weights: bf16", "experts: mxfp4"}},
+      {"vllm",
+       "docker run --gpus all -p 8000:8000 vllm/vllm-openai:v0.11.0 --model meta-llama/Llama-3.1-8B-Instruct "
+       "--max-num-seqs 64",
+       {"model: llama3.1-8b", "max_sequences: 64", "--gpus all"}},
+      {"trtllm", "trtllm-serve serve Qwen/Qwen3-32B --tp_size 4", {"model: qwen3-32b", "tensor: 4"}},
       {"trtllm",
        "trtllm-serve Qwen/Qwen3-32B --tp_size 4 --max_batch_size 32 --max_num_tokens 4096 --backend pytorch",
        {"model: qwen3-32b", "tensor: 4", "max_sequences: 32", "max_batched_tokens: 4096", "--backend pytorch"}}};

@@ -130,11 +130,16 @@ std::map<int, std::string> argument_names(const std::string& script) {
 /// Where a script needs arguments that were not given, that is the question, by the names that it gives them.
 Draft import_script(const ImportOptions& options) {
   const std::string file = options.arguments.size() == 1 ? options.arguments[0] : "";
+  const LaunchScript script = launch_line(options);
   try {
-    return import_megatron(launch_line(options), options.sets);
+    return import_megatron(script, options.sets);
   } catch (const UserError& error) {
     std::error_code none;
     const std::string said = error.what();
+    // Scripts end where what they need is not set.
+    if (said.find("no training of Megatron-LM's is started") != std::string::npos && !script.unset.empty())
+      throw UserError(fmt::format("{}; not assigned in it, and taken as unset: {}; --env NAME=VALUE says it", said,
+                                  fmt::join(script.unset, ", ")));
     const bool open = said.find("ARGUMENT") != std::string::npos || said.find(" ways ") != std::string::npos ||
                       said.find("which the script does not assign") != std::string::npos;
     if (!open || !std::filesystem::is_regular_file(file, none)) throw;
@@ -310,6 +315,7 @@ Action declare_import(CommandOptions app) {
   const auto options = std::make_shared<ImportOptions>();
   app.add_option("file", options->file, "a file, whose words say which of the kinds below it is").type_name("FILE");
   declare_common(app, options);
+  declare_script(app, options);
   app.add_option("--gpus", options->recipe_gpus,
                  "GPUs of the job, where the file does not say, or in place of what it says")
       .check(Range(1, 1 << 20));

@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <string_view>
 #include <vector>
 
 #include "sim/error.h"
@@ -46,6 +48,7 @@ const std::vector<Mark>& marks() {
       {"topology", {"BlockName="}},
       {"topology", {"topology:", "switch:"}},
       {"topology", {"topology:", "block:"}},
+      {"", {"topology:", "flat:"}, "Slurm's flat topology, which names no switch and has nothing to be imported"},
       {"graph", {"\"parameters\"", "\"nodes\"", "\"target\""}},
       {"graph", {"\"schema\"", "-chakra.", "\"nodes\""}},
       {"hf", {"\"model_type\"", "{"}},
@@ -72,23 +75,44 @@ const std::vector<Mark>& marks() {
       {"bridge", {"model:", "train:", "micro_batch_size:"}},
       {"bridge", {"pretrain_config()"}},
       {"vllm", {"vllm serve"}},
+      {"vllm", {"vllm.entrypoints."}},
+      {"vllm", {"vllm/vllm-openai"}},
       {"sglang", {"sglang.launch_server"}},
+      {"sglang", {"sglang serve"}},
       {"trtllm", {"trtllm-serve"}},
       {"megatron", {"--num-layers"}},
       {"megatron", {"--tensor-model-parallel-size"}},
       {"megatron", {"--micro-batch-size"}},
       {"megatron", {"--zero-stage"}},
+      {"megatron", {"--num_layers"}},
+      {"megatron", {"--tensor_model_parallel_size"}},
+      {"megatron", {"--micro_batch_size"}},
       {"", {"cluster:", "model:"}, "a scenario: orrery run FILE"},
       {"megatron", {"#!/"}},
   };
   return kMarks;
 }
 
+/// Whether it is a script, which may hold documents of other kinds (a DeepSpeed configuration that it writes).
+bool is_shell(const std::string& text) {
+  if (!text.starts_with("#!")) return false;
+  const std::string first = text.substr(0, text.find('\n'));
+  return first.find("sh") != std::string::npos && first.find("python") == std::string::npos;
+}
+
+/// Whether files of this kind are scripts.
+bool of_scripts(const Mark& mark) {
+  static constexpr std::array<std::string_view, 6> kKinds{"megatron", "vllm", "sglang", "trtllm", "llamafactory", ""};
+  return std::find(kKinds.begin(), kKinds.end(), mark.kind) != kKinds.end();
+}
+
 }  // namespace
 
 std::string import_kind(const std::string& file) {
   const std::string text = read_text(file);
+  const bool shell = is_shell(text);
   for (const Mark& mark : marks()) {
+    if (shell && !of_scripts(mark)) continue;
     const bool here = std::all_of(mark.all.begin(), mark.all.end(),
                                   [&](const char* word) { return text.find(word) != std::string::npos; });
     if (!here) continue;

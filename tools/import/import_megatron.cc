@@ -20,7 +20,9 @@
 #include "tools/import/launch_ways.h"
 #include "tools/import/megatron_deepspeed.h"
 #include "tools/import/megatron_flags.h"
+#include "tools/import/megatron_forks.h"
 #include "tools/import/megatron_launch.h"
+#include "tools/import/megatron_newer.h"
 #include "tools/import/megatron_stacks.h"
 #include "workloads/schedules/schedule.h"
 
@@ -36,11 +38,22 @@ void take(Launch& launch, Draft& draft, const std::string& flag, const char* key
   if (const std::optional<std::int64_t> given = launch.count(flag)) draft.set(key, *given, launch.place(flag));
 }
 
+/// Tokens that stand for spans (T5), which these tokenizers of Megatron-LM's have beyond their words
+/// (megatron/training/tokenizer/tokenizer.py).
+std::int64_t extra_ids(Launch& launch, Draft& draft, const std::optional<Settings>& tokenizer) {
+  const std::int64_t ids = launch.count("vocab-extra-ids", 0).value_or(0);
+  const std::string type = tokenizer ? tokenizer->text() : "GPT2BPETokenizer";
+  if (ids == 0 || type.starts_with("BertWordPiece") || type == "SentencePieceTokenizer") return ids;
+  draft.ignored(fmt::format("--vocab-extra-ids {}", ids), "without effect: " + type + " takes none");
+  return 0;
+}
+
 void take_vocabulary(Launch& launch, Draft& draft) {
   // Pai-Megatron-Patch has its own tokenizers, and tokens beyond theirs (megatron_patch/tokenizer).
   const std::optional<Settings> patched = launch.value("patch-tokenizer-type"), own = launch.value("tokenizer-type");
   const std::optional<Settings>& tokenizer = patched ? patched : own;
   std::int64_t extra = launch.count("extra-vocab-size", 0).value_or(0);
+  const std::int64_t spans = extra_ids(launch, draft, own);
   take(launch, draft, "vocab-size", "model.vocab");
   take(launch, draft, "pad-vocab-size-to", "model.vocab");  // of BigScience's Megatron-DeepSpeed
   take(launch, draft, "padded-vocab-size", "model.vocab");
@@ -56,10 +69,20 @@ void take_vocabulary(Launch& launch, Draft& draft) {
     }
     if (!known && by_model) known = vocabulary_of(patched->text(), "");
     if (known) {
-      draft.set("model.vocab", known->second + extra, tokenizer->place());
-      draft.assumed("model.vocab",
-                    fmt::format("{}, that of {}{}; --set model.vocab=N for another", known->second + extra,
-                                known->first, extra > 0 ? fmt::format(" and {} more", extra) : ""));
+      const std::int64_t more = extra + spans;
+      draft.set("model.vocab", known->second + more, tokenizer->place());
+      const std::string size = fmt::format("{}, that of {}{}", known->second + more, known->first,
+                                           more > 0 ? fmt::format(" and {} more", more) : "");
+      // A type that reads any model file has that file's size, which its usual name keeps to itself.
+      const std::string own_file =
+          std::filesystem::path(fmt::format("{}", fmt::join(launch.words("tokenizer-model"), " "))).filename().string();
+      const bool other = known->first == tokenizer->text() && known->first.starts_with("Llama") && !own_file.empty() &&
+                         own_file != "tokenizer.model" && own_file.find('$') == std::string::npos;
+      if (other)
+        draft.first(
+            fmt::format("model.vocab: {}, stands in: the size is that of {}; --set model.vocab=N", size, own_file));
+      else
+        draft.assumed("model.vocab", size + "; --set model.vocab=N for another");
       return;
     }
     draft.set("model.vocab", kUnknownVocabulary, tokenizer->place());
@@ -140,6 +163,7 @@ void take_pattern(Launch& launch, Draft& draft, std::int64_t count) {
 
 /// Experts of a layer, the most where layers differ in them.
 std::optional<std::int64_t> experts_of(Launch& launch) {
+  if (is_megablocks(launch)) return launch.count("moe-num-experts");
   std::int64_t most = 0;
   const std::vector<std::string> each = launch.words("num-experts");
   for (const std::string& word : each) {
@@ -176,7 +200,6 @@ void take_mixture(Launch& launch, Draft& draft, std::int64_t hidden, bool gated)
     draft.set("model.shared_expert_ffn_hidden", *shared, launch.place("moe-shared-expert-intermediate-size"));
     if (launch.flag("moe-shared-expert-gate")) draft.set("model.shared_gate", true);
   }
-  if (const auto predicted = launch.count("mtp-num-layers")) draft.set("model.mtp_layers", *predicted);
   take_pattern(launch, draft, launch.need("num-layers"));
   take_latent(launch, draft);
   std::string dispatcher = "allgather";
@@ -204,6 +227,7 @@ void take_mixture(Launch& launch, Draft& draft, std::int64_t hidden, bool gated)
     draft.set("experts.pad_to_capacity", launch.flag("moe-pad-expert-input-to-capacity"));
   }
   if (is_megatron_deepspeed(launch)) take_deepspeed_mixture(launch, draft);
+  if (is_megablocks(launch)) take_megablocks(launch, draft);
 }
 
 /// Layers by letters, which say how many there are.
@@ -217,7 +241,10 @@ void take_hybrid(Launch& launch, Draft& draft, std::int64_t hidden) {
     size("mamba-head-dim", sizes.head_dim);
     size("mamba-state-dim", sizes.state);
     size("mamba-num-groups", sizes.groups);
-    launch.stand_for("num-layers", std::max<std::int64_t>(1, layers_of_letters(pattern->text())));
+    const std::int64_t letters = std::max<std::int64_t>(1, layers_of_letters(pattern->text()));
+    if (const auto stated = launch.count("num-layers"); stated && *stated != letters)
+      draft.first(fmt::format("--num-layers {}: --{} has {} layers, which hold", *stated, flag, letters));
+    launch.stand_for("num-layers", letters);
     if (is_qwen3_next(launch)) {
       put_qwen3_next(*pattern, draft);
       continue;
@@ -266,6 +293,8 @@ void take_model(Launch& launch, Draft& draft) {
       launch.has("ffn-hidden-size") ? "ffn-hidden-size" : "intermediate-size";  // the patch's name
   draft.set("model.ffn_hidden", launch.count(named).value_or(wide), launch.place(named));
   take_mixture(launch, draft, hidden, gated);
+  take_further_parts(launch, draft, has_experts(launch));
+  if (!letters && !t5) take_attention_variants(launch, draft, launch.need("num-layers"), has_experts(launch));
   take_vocabulary(launch, draft);
   remark_on_vision(launch, draft);
   if (t5) take_stack_lengths(launch, draft);
@@ -321,10 +350,11 @@ void take_uneven_stages(Launch& launch, Draft& draft, std::int64_t layers, std::
   draft.apply(fmt::format("parallelism.stage_layers=[{}]", fmt::join(split, ", ")));
 }
 
-std::int64_t take_chunks(Launch& launch, std::int64_t layers, std::int64_t stages) {
+std::int64_t take_chunks(Launch& launch, Draft& draft, std::int64_t layers, std::int64_t stages) {
   const std::string by_layers = "num-layers-per-virtual-pipeline-stage",
                     by_stages = "num-virtual-stages-per-pipeline-rank";
   const std::optional<std::int64_t> per_chunk = launch.count(by_layers), given = launch.count(by_stages);
+  if (const auto pieces = take_layout_letters(launch, draft, layers, stages)) return *pieces;
   if (per_chunk && given) launch.refuse(by_stages, fmt::format("and --{} say the same twice, expected one", by_layers));
   const std::string& flag = per_chunk ? by_layers : by_stages;
   if (!per_chunk && !given) return 1;
@@ -340,10 +370,11 @@ std::int64_t take_chunks(Launch& launch, std::int64_t layers, std::int64_t stage
 }
 
 void take_sharding(Launch& launch, Draft& draft, std::int64_t replicas) {
-  const bool optimizer = launch.flag("use-distributed-optimizer");
+  const bool optimizer = launch.flag("use-distributed-optimizer") || is_slime(launch);
   const bool torch = launch.flag("use-torch-fsdp2");
   const bool fsdp = launch.flag("use-custom-fsdp") || launch.flag("use-megatron-fsdp");
-  std::string sharding = optimizer ? "optimizer" : torch ? "parameters" : "none";
+  const bool kept = launch.flag("torch-fsdp2-no-reshard-after-forward");
+  std::string sharding = optimizer ? "optimizer" : !torch ? "none" : kept ? "gradients" : "parameters";
   if (torch && optimizer) launch.refuse("use-torch-fsdp2", "contradicts --use-distributed-optimizer, expected one");
   if (const std::optional<Settings> strategy = launch.value("data-parallel-sharding-strategy"); strategy && fsdp) {
     static const std::map<std::string, std::string> kStrategies{{"no_shard", "none"},
@@ -382,13 +413,17 @@ std::int64_t take_machine(Launch& launch, Draft& draft, std::int64_t replica, st
   // What only the launch can say is no reason to stop where the user says the GPUs.
   const bool said = launch.is_set("cluster.gpus");
   std::optional<std::int64_t> per_node, nodes;
-  for (const char* flag : {"nproc-per-node", "num-gpus", "gpus-per-node", "ntasks-per-node"}) {
+  for (const char* flag :
+       {"nproc-per-node", "num-gpus", "gpus-per-node", "ntasks-per-node", "npernode", "actor-num-gpus-per-node"}) {
     if (!per_node) per_node = launch.whole(flag, said);
   }
-  for (const char* flag : {"nnodes", "num-nodes", "nodes"}) {
+  for (const char* flag : {"nnodes", "num-nodes", "nodes", "actor-num-nodes"}) {  // the last of slime's trainers
     if (!nodes) nodes = launch.whole(flag, said);
   }
   if (!per_node) per_node = launch.variable({"GPUS_PER_NODE", "NPROC_PER_NODE", "SLURM_GPUS_ON_NODE"});
+  // Without a launcher of its own each of Slurm's tasks is a process of the training.
+  if (!per_node && launch.launcher().empty() && !launch.has("nproc-per-node"))
+    per_node = launch.variable({"SLURM_NTASKS_PER_NODE"});
   if (!nodes) nodes = launch.variable({"NNODES", "NUM_NODES", "SLURM_NNODES", "SLURM_JOB_NUM_NODES"});
   std::optional<std::int64_t> gpus = launch.variable({"WORLD_SIZE"});
   if (const auto given = launch.count("world-size")) gpus = given;
@@ -455,9 +490,11 @@ void take_layout(Launch& launch, Draft& draft) {
   const std::int64_t gpus = take_machine(launch, draft, replica, mixture ? stages * expert.value_or(1) * cut : 1);
 
   const std::int64_t layers = launch.need("num-layers");
-  const std::int64_t chunks = take_chunks(launch, layers, stages);
+  const std::int64_t chunks = take_chunks(launch, draft, layers, stages);
   draft.set("parallelism.virtual_pipeline", chunks);
   draft.set("parallelism.schedule", std::string(workloads::usual_schedule(chunks).name));
+  take_zero_bubble(launch, draft, stages);
+  take_megablocks_ranks(launch, draft, gpus / (tensor * stages));
   take_uneven_stages(launch, draft, layers, stages, chunks);
   const bool sequence = launch.flag("sequence-parallel");
   draft.set("parallelism.sequence_parallel", sequence && tensor > 1);
@@ -488,7 +525,7 @@ void take_layout(Launch& launch, Draft& draft) {
 }
 
 void take_precision(Launch& launch, Draft& draft) {
-  const bool fp16 = launch.flag("fp16"), bf16 = launch.flag("bf16");
+  const bool fp16 = launch.flag("fp16"), bf16 = launch.flag("bf16") || (is_slime(launch) && !fp16);
   if (fp16 && bf16) launch.refuse("bf16", "contradicts --fp16, expected one");
   const std::optional<Settings> format = launch.value("fp8-format");
   if (format) format->as_choice({"e4m3", "hybrid"});
@@ -541,7 +578,11 @@ void take_work(Launch& launch, Draft& draft) {
   if (!method && older) method = older;
   const std::optional<std::int64_t> newer = launch.count("recompute-num-layers"), some = newer ? newer : of_older;
   const char* number = newer ? "recompute-num-layers" : "activations-checkpoint-num-layers";
-  const std::vector<std::string> modules = launch.words("recompute-modules");
+  std::vector<std::string> modules = launch.words("recompute-modules");
+  if (launch.flag("moe-layer-recompute") && recompute != "full") {  // the older name of the module
+    recompute = "selective";
+    modules.emplace_back("moe");
+  }
   const bool in_part = method && method->as_choice({"uniform", "block"}) == "block" && some && recompute == "full";
   if (in_part) {
     draft.set("recompute.kind", recompute);
@@ -565,15 +606,16 @@ void take_work(Launch& launch, Draft& draft) {
     draft.set("attention", std::string("flash"));
   }
   const std::optional<Settings> optimizer = launch.value("optimizer");
-  const std::string name =
-      optimizer ? optimizer->as_choice({"adam", "sgd", "muon", "dist_muon", "lion", "cpu-adam"}) : "adam";
+  const std::string name = optimizer ? optimizer->text() : "adam";  // forks have more
   take_optimizer(name, draft);
   if (name == "cpu-adam") draft.set("offload.optimizer", true, optimizer->place());
   take_offload(launch, draft);
 
   const Settings& batch = draft.document().at("batch");
   const std::int64_t global = batch.get_int("global", 1), seq = draft.document().at("model").get_int("seq", 1);
-  const std::optional<std::int64_t> every = launch.count("eval-interval"), passes = launch.count("eval-iters", 0);
+  const std::optional<std::int64_t> every = launch.count("eval-interval"), passes = launch.count("eval-iters", -1);
+  if (passes.value_or(0) < 0)
+    draft.ignored("--eval-iters -1", "the whole of a validation set, whose length the line does not say");
   if (every && passes.value_or(100) > 0) {
     draft.set("evaluation.every_steps", *every, launch.place("eval-interval"));
     draft.set("evaluation.sequences", std::min<std::int64_t>(passes.value_or(100), 1'000'000'000) * global);
@@ -605,26 +647,7 @@ void take_software(Launch& launch, Draft& draft) {
                                         known ? since->second : std::string(scenarios::kDefaultSoftware).c_str(),
                                         known ? fmt::format(", for --{}", since->first) : ""));
   if (launch.flag("cross-entropy-loss-fusion")) draft.apply("software.recipe.loss=fused");
-}
-
-void remark_on_the_rest(const Launch& launch, Draft& draft) {
-  std::vector<std::string> rest = launch.unasked();
-  for (const auto& [why, flags] : skipped_flags()) {
-    std::vector<std::string> here;
-    for (const std::string& flag : flags) {
-      const auto found = std::find(rest.begin(), rest.end(), flag);
-      if (found == rest.end()) continue;
-      here.push_back("--" + flag);
-      rest.erase(found);
-    }
-    if (!here.empty()) draft.ignored(fmt::format("{}", fmt::join(here, ", ")), why);
-  }
-  const std::vector<std::string> known(taken_flags().begin(), taken_flags().end());
-  for (const std::string& flag : rest) {
-    const std::string near = sim::nearest_word(flag, known);
-    draft.ignored("--" + flag,
-                  near.empty() ? "not known to orrery" : fmt::format("not known to orrery; --{} is", near));
-  }
+  take_graphs(launch, draft, has_experts(launch));
 }
 
 /// A scenario that is no more than a model, to be asked for its sizes.
@@ -649,7 +672,7 @@ Draft import_over_model(Launch& launch, Draft& draft, const std::string& model) 
   take_precision(launch, draft);
   take_work(launch, draft);
   take_software(launch, draft);
-  remark_on_the_rest(launch, draft);
+  remark_on_the_rest(launch, draft, has_experts(launch));
   return draft;
 }
 
@@ -667,7 +690,7 @@ Draft import_way(const LaunchLine& line, const std::vector<std::string>& sets, c
   if (!draft.has("attention"))
     draft.assumed("attention", "the default of the software; no --attention-backend is given");
   take_software(launch, draft);
-  remark_on_the_rest(launch, draft);
+  remark_on_the_rest(launch, draft, has_experts(launch));
   return draft;
 }
 

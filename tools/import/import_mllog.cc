@@ -39,7 +39,8 @@ const std::map<std::string, std::string>& models() {
   static const std::map<std::string, std::string> kModels = {{"gpt3", "gpt3-175b"},
                                                              {"llama31_405b", "llama3.1-405b"},
                                                              {"llama31_8b", "llama3.1-8b"},
-                                                             {"llama2_70b_lora", "llama2-70b"}};
+                                                             {"llama2_70b_lora", "llama2-70b"},
+                                                             {"dlrm_dcnv2", "dlrm-dcnv2"}};
   return kModels;
 }
 
@@ -50,6 +51,7 @@ struct Log {
   std::vector<double> block_steps;                       // of blocks, seconds per step
   std::vector<double> rates;                             // over a run: sequences a second, GPT-3's tokens
   std::vector<double> epochs;                            // seconds of all steps and evaluations
+  std::map<std::string, std::string> system;             // of the machine, as its own line has it (:::SYSJSON)
   std::set<std::string> beside;                          // statistics and metadata that nothing here reads
   UnreadLines other_lines;
 };
@@ -84,6 +86,7 @@ class LogReader {
       ++number;
       const std::size_t mark = line.find(":::MLLOG");
       if (mark == std::string::npos) {
+        if (take_system(line)) continue;
         if (line.find_first_not_of(" \t\r") != std::string::npos) log_.other_lines.add(number, line);
         continue;
       }
@@ -105,6 +108,22 @@ class LogReader {
     } catch (const JsonProblem& problem) {
       place.column += static_cast<int>(std::min<std::size_t>(problem.at, 1'000'000));
       throw UserError(place, ":::MLLOG", problem.got + ", expected a JSON object with a key");
+    }
+  }
+
+  /// What a line says of the machine, where it is one that does; those that a shell echoed end otherwise.
+  bool take_system(const std::string& line) {
+    constexpr std::string_view kMark = ":::SYSJSON {";
+    const std::size_t mark = line.find(kMark), end = line.rfind('}');
+    if (mark == std::string::npos || end == std::string::npos || line.substr(0, mark).find("echo") != std::string::npos)
+      return false;
+    try {
+      const json system = parse_json(line.substr(mark + kMark.size() - 1, end + 2 - mark - kMark.size()));
+      for (const auto& [name, value] : system.items())
+        if (value.is_string()) log_.system[name] = value.get<std::string>();
+      return true;
+    } catch (const JsonProblem&) {
+      return false;
     }
   }
 
@@ -186,10 +205,15 @@ std::int64_t take_machine(const Log& log, Draft& draft) {
       const auto at = log.values.find(key);
       if (at != log.values.end() && number_of(at->second.first, 0) >= 1 && number_of(at->second.first, 0) <= 1e6)
         return static_cast<std::int64_t>(at->second.first.get<double>());
+      const auto said = log.system.find(key);
+      const std::int64_t count = said == log.system.end() ? 0 : std::atoll(said->second.c_str());
+      if (count >= 1 && count <= 1'000'000) return count;
     }
     return 0;
   };
   const KnownDevice* board = device_in(text);
+  const auto accelerator = log.system.find("accelerator_model_name");
+  if (board == nullptr && accelerator != log.system.end()) board = device_in(accelerator->second);
   std::int64_t nodes = logged({"number_of_nodes", "num_nodes"}),
                each = logged({"accelerators_per_node", "gpus_per_node"});
   const std::int64_t said = std::atoll(text.c_str());
@@ -244,10 +268,11 @@ void take_micro(const Log& log, Draft& draft, const std::string& file, const std
   const double steps = accumulated == log.values.end() ? 0 : number_of(accumulated->second.first, 0);
   if (replicas >= 1 && global % replicas != 0) {
     throw UserError({file, 1, 1}, "parallelism",
-                    fmt::format("got {} sequences in a step on {} GPUs, which are too few for a replica each, expected "
-                                "the layout, which the log does not say: --set parallelism.tensor=N, "
-                                "parallelism.pipeline=N or parallelism.context=N",
-                                global, gpus));
+                    fmt::format("got {} sequences in a step on {} GPUs, which {}, expected the layout, which the log "
+                                "does not say: --set parallelism.tensor=N, parallelism.pipeline=N or "
+                                "parallelism.context=N",
+                                global, gpus,
+                                global < replicas ? "are too few for a replica each" : "do not share them out evenly"));
   }
   std::int64_t micro = 1;
   const double each =
@@ -274,6 +299,7 @@ void remark_on_keys(const Log& log, Draft& draft) {
                                             "number_of_nodes",
                                             "num_nodes",
                                             "accelerators_per_node",
+                                            "accelerator_model_name",
                                             "gpus_per_node"};
   static const std::set<std::string> kWithout{"submission_division",
                                               "submission_status",
@@ -308,6 +334,10 @@ void remark_on_keys(const Log& log, Draft& draft) {
     draft.ignored(fmt::format("{}", fmt::join(without, ", ")), "changes no work of a step that is modelled");
   if (!unknown.empty()) draft.ignored(fmt::format("{}", fmt::join(unknown, ", ")), "not known to orrery");
   if (!log.beside.empty()) draft.ignored(fmt::format("{}", fmt::join(log.beside, ", ")), "not read");
+  std::vector<std::string> of_system;
+  for (const auto& [name, value] : log.system)
+    if (!kTaken.contains(name)) of_system.push_back(name);
+  if (!of_system.empty()) draft.ignored(fmt::format(":::SYSJSON: {}", fmt::join(of_system, ", ")), "not read");
   if (!log.other_lines.empty()) draft.ignored("lines without :::MLLOG", log.other_lines.remark());
 }
 
@@ -327,8 +357,12 @@ double take_step(const Log& log, Draft& draft, const std::string& benchmark, dou
     return median(log.block_steps);
   }
   const bool tokens = benchmark == "gpt3";
-  say(fmt::format("as the logged rate of {:.10g} {} a second has it, evaluations and all", median(log.rates),
-                  tokens ? "tokens" : "sequences"));
+  const bool samples = benchmark.starts_with("dlrm");  // whose rate is of training alone
+  say(fmt::format("as the logged rate of {:.10g} {} a second has it{}", median(log.rates),
+                  tokens    ? "tokens"
+                  : samples ? "samples"
+                            : "sequences",
+                  samples ? "" : ", evaluations and all"));
   return global * (tokens ? sequence : 1) / median(log.rates);
 }
 
@@ -397,10 +431,16 @@ Draft import_mllog(const std::string& file, const std::vector<std::string>& sets
     draft.apply(fmt::format("model.seq={}", count_of("max_sequence_length")));
   const std::int64_t global = count_of("global_batch_size");
   draft.set("batch.global", global);
-  take_micro(log, draft, file, sets, gpus, global);
-  take_adapter(log, draft, benchmark);
-  draft.assumed("parallelism, batch.micro, precision, software",
-                "the log does not say them: one GPU a replica is taken; --set parallelism.tensor=...");
+  if (model->second.starts_with("dlrm")) {
+    draft.set("precision", std::string("fp16"));
+    draft.set("software", std::string("hugectr"));
+    draft.assumed("precision, software", "fp16 and hugectr, with which the benchmark is run; the log does not say");
+  } else {
+    take_micro(log, draft, file, sets, gpus, global);
+    take_adapter(log, draft, benchmark);
+    draft.assumed("parallelism, batch.micro, precision, software",
+                  "the log does not say them: one GPU a replica is taken; --set parallelism.tensor=...");
+  }
   const double sequence = log.values.contains("max_sequence_length") ? real(count_of("max_sequence_length")) : 2048;
   draft.set("measured.iteration_s", fmt::format("{:.6g}", take_step(log, draft, benchmark, sequence, real(global))));
   remark_on_keys(log, draft);

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
+#include <set>
 
 #include "scenarios/scenario.h"
 #include "sim/error.h"
@@ -70,9 +71,10 @@ void add_option(LaunchLine& line, std::string name, const Settings& value, std::
   line.options.push_back(std::move(option));
 }
 
-/// Options of a model's file, those that it extends first. Of these many arguments the ones that a step hangs on.
-void add_model_file(const std::filesystem::path& file, int depth, LaunchLine& line,
-                    std::vector<std::string>& defaults) {
+/// Options of a model's file, those that it extends first. Of these many arguments the ones that a step hangs on; the
+/// others by name, with those that are off left out.
+void add_model_file(const std::filesystem::path& file, int depth, LaunchLine& line, std::vector<std::string>& defaults,
+                    std::set<std::string>& others_named) {
   constexpr int kDeepest = 8;
   const Settings document = read_python_yaml(file.string());
   if (!document.is_mapping()) return;
@@ -84,13 +86,18 @@ void add_model_file(const std::filesystem::path& file, int depth, LaunchLine& li
       std::error_code none;
       const std::filesystem::path base = file.parent_path() / other.text();
       if (!std::filesystem::is_regular_file(base, none)) other.fail("is not there, expected a file beside this one");
-      add_model_file(base, depth + 1, line, defaults);
+      add_model_file(base, depth + 1, line, defaults, others_named);
     }
   }
   for (const auto& [name, value] : document.members()) {
     std::string flag = name;
     std::replace(flag.begin(), flag.end(), '_', '-');
-    if (taken_flags().contains(flag) || flag == "add-bias-linear") add_option(line, name, value, defaults);
+    const bool list = name == "extends" || name == "bases" || name == "includes";
+    const bool off = value.is_null() || (value.is_scalar() && (value.text() == "false" || value.text() == "null"));
+    if (taken_flags().contains(flag) || flag == "add-bias-linear")
+      add_option(line, name, value, defaults);
+    else if (!list && !off)
+      others_named.insert(name);
   }
 }
 
@@ -139,9 +146,10 @@ Draft import_primus(const std::string& file, std::int64_t gpus, const std::vecto
   const Settings* config = trainer->find("config");
   const bool says = config != nullptr && config->is_scalar();
   const std::filesystem::path base = file_around(file, "modules", says ? with_defaults(*config, defaults) : "");
-  if (!base.empty()) add_model_file(base, 0, line, defaults);
+  std::set<std::string> unread;
+  if (!base.empty()) add_model_file(base, 0, line, defaults, unread);
   if (base.empty()) line.options.push_back({"bf16", {}, line.place});  // primus/configs/modules/megatron: all have it
-  if (!own.empty()) add_model_file(own, 0, line, defaults);
+  if (!own.empty()) add_model_file(own, 0, line, defaults, unread);
   if (const Settings* overrides = trainer->find("overrides"); overrides != nullptr && overrides->is_mapping()) {
     for (const auto& [name, value] : overrides->members()) add_option(line, name, value, defaults);
   }
@@ -162,9 +170,15 @@ Draft import_primus(const std::string& file, std::int64_t gpus, const std::vecto
   const std::string device = device_of(file);
   draft.set("cluster.device", device.empty() ? std::string("mi300x") : device);
   if (gpus > 8) draft.set("cluster.fabric", std::string("amd-400g-rail"));
-  const bool fused = draft.document().find_path("software.recipe.loss") != nullptr;  // which goes with the options
+  // What goes with the options, whose software is another.
+  const bool fused = draft.document().find_path("software.recipe.loss") != nullptr,
+             whole = draft.document().find_path("software.features") != nullptr;
+  const Settings* graphs = draft.document().find_path("software.host.graphs");
+  const std::string replayed = graphs != nullptr ? graphs->text() : "";
   draft.set("software", std::string("primus-2026"));
   if (fused) draft.apply("software.recipe.loss=fused");
+  if (whole) draft.apply("software.features=[cuda-graphs]");
+  if (!replayed.empty()) draft.apply("software.graphs=" + replayed);
   draft.assumed("cluster",
                 fmt::format("{} {} on amd-400g-rail; --gpus N, --set cluster.device=NAME for another machine", gpus,
                             device.empty() ? "MI300X" : device + ", by the file's path,"));
@@ -182,6 +196,9 @@ Draft import_primus(const std::string& file, std::int64_t gpus, const std::vecto
   for (const auto& [name, value] : document.members()) {
     if (name != "modules") other.push_back(name);
   }
+  if (!unread.empty())
+    draft.ignored(fmt::format("{}", fmt::join(unread, ", ")),
+                  "of the files of defaults and of the model, not among the arguments that a step hangs on here");
   if (!other.empty())
     draft.ignored(fmt::format("{}", fmt::join(other, ", ")),
                   "names and files of the experiment; what a file sets beside is not read");

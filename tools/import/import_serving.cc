@@ -32,12 +32,31 @@ struct Word {
   std::string unknown;  // how to say what of it the script does not; empty: it is known
 };
 
+/// Words that start a server in other ways than its usual one: a module, an image whose arguments are the server's, a
+/// command with a word behind it that is none of its flags.
+struct OtherStart {
+  std::string_view engine, word, behind;
+};
+constexpr OtherStart kOtherStarts[] = {{"vllm", "vllm.entrypoints.openai.api_server", ""},
+                                       {"vllm", "vllm.entrypoints.api_server", ""},
+                                       {"vllm", "vllm/vllm-openai", ""},
+                                       {"sglang", "sglang", "serve"},
+                                       {"trtllm", "trtllm-serve", "serve"}};
+
 /// Where in a command the words that start the server end; nothing where it starts none.
 std::optional<std::size_t> first_flag(const ServerFlags& server, const std::vector<Word>& words) {
+  const auto at = [&](std::size_t i, std::string_view text) { return i < words.size() && words[i].text == text; };
   for (std::size_t i = 0; i < words.size(); ++i) {
-    const bool here = words[i].text == server.command || words[i].text.ends_with("/" + std::string(server.command));
-    const bool serves = server.subcommand.empty() || (i + 1 < words.size() && words[i + 1].text == server.subcommand);
-    if (here && serves) return i + (server.subcommand.empty() ? 1 : 2);
+    const std::string& word = words[i].text;
+    for (const OtherStart& other : kOtherStarts) {
+      const bool image = other.word.find('/') != std::string_view::npos;  // of any version: vllm/vllm-openai:v0.11
+      const bool here = image ? word.substr(0, word.rfind(':')).ends_with(other.word) : word == other.word;
+      if (other.engine == server.engine && here && (other.behind.empty() || at(i + 1, other.behind)))
+        return i + (other.behind.empty() ? 1 : 2);
+    }
+    const bool here = word == server.command || word.ends_with("/" + std::string(server.command));
+    if (here && (server.subcommand.empty() || at(i + 1, server.subcommand)))
+      return i + (server.subcommand.empty() ? 1 : 2);
   }
   return std::nullopt;
 }
@@ -153,7 +172,7 @@ ServerLine line_of(const ServerFlags& server, ServerCommand command) {
 
 /// "meta-llama/Llama-3.1-70B-Instruct-FP8": the model as it ships, and the type that the name says.
 struct NamedModel {
-  std::string model, type;
+  std::string model, type, experts;  // experts: where theirs is another
 };
 NamedModel model_named(std::string name) {
   if (const std::size_t slash = name.find_last_of('/'); slash != std::string::npos) name = name.substr(slash + 1);
@@ -195,6 +214,7 @@ NamedModel model_named(std::string name) {
     name = "deepseek-v3";
     if (named.type.empty()) named.type = "fp8-block";
   }
+  if (name.starts_with("gpt-oss") && named.type.empty()) named.experts = "mxfp4";  // as OpenAI published them
   // Published in blocks of 128 x 128 (quantization_config.weight_block_size of Qwen/Qwen3-*-FP8, Qwen3.5,
   // zai-org/GLM-*-FP8 and MiniMaxAI's).
   if (named.type == "fp8" && (name.starts_with("qwen3") || name.starts_with("glm-") || name.starts_with("minimax-")))
@@ -225,6 +245,10 @@ class ServerDraft {
       draft_.set("model", named.model, line_.model->place);
     }
     set_precision(named.type);
+    if (!named.experts.empty()) {
+      draft_.set("precision.weights", std::string("bf16"));
+      draft_.set("precision.experts", named.experts);
+    }
     set_pools(gpus);
     draft_.set("cluster.device", std::string("h100-sxm-80gb"));
     draft_.assumed("cluster.device", "h100-sxm-80gb; the line does not say it: --set cluster.device=NAME");
@@ -279,7 +303,11 @@ class ServerDraft {
 
   void set_pools(std::int64_t gpus) {
     std::int64_t tensor = count(ServerKey::tensor, 1), data = count(ServerKey::data, 1), attention = 1;
-    std::int64_t replicas = 1, expert = count(ServerKey::expert, 1);
+    // SGLang: with an exchange of its own between experts these lie on all tensor ranks, whatever --ep-size says
+    // (server_args.py, _handle_a2a_moe).
+    const Word* exchange = given(ServerKey::exchange);
+    const bool exchanges = exchange != nullptr && exchange->text != "none";
+    std::int64_t replicas = 1, expert = exchanges ? tensor : count(ServerKey::expert, 1);
     const std::int64_t pipeline = count(ServerKey::pipeline, 1);
     if (on(ServerKey::attention_data)) {  // SGLang: of the tensor ranks, so many groups
       const Word& word = *given(ServerKey::attention_data);
@@ -319,7 +347,8 @@ class ServerDraft {
                                     {ServerKey::no_prefixes, "prefix_caching: false"}})
       if (on(key)) pool.emplace_back(text);
     for (const auto& [key, flag] : {std::pair(ServerKey::experts_apart, "--enable-expert-parallel"),
-                                    {ServerKey::attention_data, "--enable-dp-attention"}})
+                                    {ServerKey::attention_data, "--enable-dp-attention"},
+                                    {ServerKey::exchange, "--moe-a2a-backend"}})
       if (given(key) != nullptr && std::max(expert, attention) == 1)
         line_.ignored.emplace_back(flag, "without effect: there is one rank of that kind");
     draft_.apply(fmt::format("serving={{pools: [{{{}}}]}}", fmt::join(pool, ", ")));

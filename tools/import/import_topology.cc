@@ -308,7 +308,7 @@ class XmlNames {
 /// another GPU, or (class 0x068000) a switch, through which all GPUs see each other. Read tag by tag, as NCCL does.
 Matrix read_nccl_topology(const std::string& text, const std::string& file) {
   struct Gpu {
-    std::string bus;
+    std::string bus, dev;
     std::map<std::string, std::int64_t> peers;
     std::int64_t switched = 0;
   };
@@ -320,7 +320,7 @@ Matrix read_nccl_topology(const std::string& text, const std::string& file) {
     const std::string tag = text.substr(at, text.find('>', at) - at);
     if (!tag.starts_with("</")) names.add(tag);
     if (tag.starts_with("<pci ")) bus = attribute(tag, "busid");
-    if (tag.starts_with("<gpu ")) gpus.push_back({bus, {}, 0});
+    if (tag.starts_with("<gpu ")) gpus.push_back({bus, attribute(tag, "dev"), {}, 0});
     if (tag.starts_with("<net ")) ++matrix.nics;
     if (!tag.starts_with("<nvlink ") || gpus.empty()) continue;
     const std::string links = attribute(tag, "count");
@@ -339,16 +339,27 @@ Matrix read_nccl_topology(const std::string& text, const std::string& file) {
     throw UserError({file, 1, 1}, "gpu",
                     "got one in NCCL's topology file, and a node of one GPU has nothing to be wired, expected two or "
                     "more; leave cluster.device.node out");
+  // By what a link leads to; files that people write name a GPU by its number.
+  const auto leads = [](const std::string& target, const Gpu& gpu) {
+    return target == gpu.bus || (!gpu.dev.empty() && target == gpu.dev);
+  };
+  std::set<std::string> nowhere;
   for (const Gpu& a : gpus) {
     std::vector<std::string> row;
     for (const Gpu& b : gpus) {
-      const auto direct = a.peers.find(b.bus);
-      const std::int64_t links =
-          a.bus == b.bus ? 0 : std::min(a.switched, b.switched) + (direct != a.peers.end() ? direct->second : 0);
-      row.push_back(a.bus == b.bus ? "X" : links > 0 ? fmt::format("NV{}", links) : "SYS");
+      std::int64_t links = std::min(a.switched, b.switched);
+      for (const auto& [target, count] : a.peers) links += leads(target, b) ? count : 0;
+      row.push_back(&a == &b ? "X" : links > 0 ? fmt::format("NV{}", links) : "SYS");
+    }
+    for (const auto& [target, count] : a.peers) {
+      const bool found = std::any_of(gpus.begin(), gpus.end(), [&](const Gpu& b) { return leads(target, b); });
+      if (!found) nowhere.insert(target);
     }
     matrix.cells.push_back(std::move(row));
   }
+  if (!nowhere.empty())
+    matrix.remarks.push_back(
+        fmt::format("NVLinks that lead to no GPU of the file are left out: {}", fmt::join(nowhere, ", ")));
   return matrix;
 }
 

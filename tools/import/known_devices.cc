@@ -23,7 +23,9 @@ const KnownDevice* device_in(std::string_view name) {
     const std::string_view word = known.word;
     for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) {
       const std::size_t end = at + word.size();
-      if ((at == 0 || !is_letter(text[at - 1])) && (end == text.size() || !is_digit(text[end]))) return &known;
+      const bool counted = at > 1 && text[at - 1] == 'x' && is_digit(text[at - 2]);  // 8xB200
+      if ((at == 0 || counted || !is_letter(text[at - 1])) && (end == text.size() || !is_digit(text[end])))
+        return &known;
     }
   }
   return nullptr;

@@ -27,9 +27,9 @@ std::string normal_name(std::string name) {
 }
 
 bool of_launcher(const std::string& name) {
-  static const std::set<std::string> kLaunchers{"nnodes",   "nproc-per-node",  "nodes",
-                                                "ntasks",   "ntasks-per-node", "gpus-per-node",
-                                                "num-gpus", "num-nodes",       "world-size"};
+  static const std::set<std::string> kLaunchers{"nnodes",          "nproc-per-node", "nodes",    "ntasks",
+                                                "ntasks-per-node", "gpus-per-node",  "num-gpus", "num-nodes",
+                                                "world-size",      "npernode"};
   return kLaunchers.contains(name);
 }
 
@@ -95,7 +95,8 @@ void take_words(const std::vector<ShellField>& words, LaunchLine& line) {
 
 /// Of a launcher around the training: its options, -N 4 and -n 32 by their long names, unless the training has them.
 void take_launcher(const std::vector<ShellField>& words, LaunchLine& line) {
-  static const std::map<std::string, std::string> kShort{{"-N", "--nodes"}, {"-n", "--ntasks"}, {"-G", "--gpus"}};
+  static const std::map<std::string, std::string> kShort{
+      {"-N", "--nodes"}, {"-n", "--ntasks"}, {"-G", "--gpus"}, {"-npernode", "--npernode"}};
   LaunchLine around;
   std::vector<ShellField> longer = words;
   for (ShellField& word : longer) {

@@ -123,8 +123,23 @@ void take_stage(Launch& launch, Draft& draft) {
 
 }  // namespace
 
+namespace {
+/// The pipeline engine's optimizer for bf16 is one of ZeRO's first stage where none is asked for (DeepSpeed,
+/// runtime/engine.py, _do_optimizer_sanity_check; runtime/bf16_optimizer.py: fp32 copies, states and their update are
+/// parted among the ranks of data parallelism).
+void part_bf16_states(const Launch& launch, Draft& draft) {
+  const bool bf16 = draft.document().at("precision").at("activations").text() == "bf16";
+  const sim::Settings* sharding = draft.document().find_path("parallelism.sharding");
+  const bool pipeline = launch.has("deepspeed") && !launch.has("no-pipeline-parallel");
+  if (!bf16 || !pipeline || sharding == nullptr || sharding->text() != "none") return;
+  draft.set("parallelism.sharding", std::string("optimizer"));
+  draft.assumed("parallelism.sharding", "optimizer: DeepSpeed's optimizer for bf16 parts its states without ZeRO too");
+}
+}  // namespace
+
 void take_deepspeed(Launch& launch, Draft& draft) {
   take_stage(launch, draft);
+  part_bf16_states(launch, draft);
   launch.flag("deepspeed-activation-checkpointing");  // the way of --checkpoint-activations
   if (launch.flag("no-pipeline-parallel") && draft.document().at("parallelism").get_int("pipeline", 1) > 1)
     draft.first("--no-pipeline-parallel: without effect here beside --pipeline-model-parallel-size of more than 1");

@@ -51,6 +51,49 @@ const std::set<std::string>& mixture_flags() {
                                             "v-head-dim"};
   return kTaken;
 }
+/// What megatron_forks.cc reads.
+const std::set<std::string>& flags_of_forks() {
+  static const std::set<std::string> kTaken{"actor-num-gpus-per-node",
+                                            "actor-num-nodes",
+                                            "enable-optimizer-post-validation",
+                                            "enable-zero-bubble",
+                                            "moe-capacity-factor",
+                                            "moe-expert-model-parallelism",
+                                            "moe-num-experts",
+                                            "moe-top-k",
+                                            "zero-bubble-max-pending-backward",
+                                            "zero-bubble-v-schedule",
+                                            "zero-bubble-v-schedule-mem-setup"};
+  return kTaken;
+}
+/// What megatron_newer.cc reads.
+const std::set<std::string>& newer_flags() {
+  static const std::set<std::string> kTaken{"attention-output-gate",
+                                            "cpu-offloading-num-layers",
+                                            "cuda-graph-impl",
+                                            "cuda-graph-modules",
+                                            "cuda-graph-scope",
+                                            "enable-cuda-graph",
+                                            "enable-mhc-connections",
+                                            "experimental-attention-variant",
+                                            "external-cuda-graph",
+                                            "linear-attention-freq",
+                                            "linear-conv-kernel-dim",
+                                            "linear-key-head-dim",
+                                            "linear-num-key-heads",
+                                            "linear-num-value-heads",
+                                            "linear-value-head-dim",
+                                            "mhc-num-residual-streams",
+                                            "moe-deepep-num-sms",
+                                            "moe-flex-dispatcher-num-sms",
+                                            "moe-hybridep-num-sms",
+                                            "moe-layer-recompute",
+                                            "moe-paged-stash",
+                                            "pipeline-model-parallel-layout",
+                                            "torch-fsdp2-no-reshard-after-forward",
+                                            "vocab-extra-ids"};
+  return kTaken;
+}
 /// Of Megatron-DeepSpeed and Pai-Megatron-Patch.
 const std::set<std::string>& flags_of_others() {
   static const std::set<std::string> kTaken{"deepspeed",
@@ -162,15 +205,15 @@ const std::set<std::string>& taken_flags() {
                               "window-attn-skip-freq",
                               "window-size",
                               "world-size"};
-    all.insert(flags_of_others().begin(), flags_of_others().end());
-    all.insert(mixture_flags().begin(), mixture_flags().end());
+    for (const auto* more : {&flags_of_others(), &mixture_flags(), &newer_flags(), &flags_of_forks()})
+      all.insert(more->begin(), more->end());
     return all;
   }();
   return kTaken;
 }
 
 const std::vector<std::pair<std::string, std::vector<std::string>>>& skipped_flags() {
-  static const std::vector<std::pair<std::string, std::vector<std::string>>> kSkipped = {
+  static const std::vector<std::pair<std::string, std::vector<std::string>>> kOwn = {
       {"data loading is not modelled",
        {"dataset",
         "train-data",
@@ -352,8 +395,6 @@ const std::vector<std::pair<std::string, std::vector<std::string>>>& skipped_fla
         "manual-gc",
         "manual-gc-interval",
         "manual-gc-eval",
-        "enable-cuda-graph",
-        "external-cuda-graph",
         "use-cpu-offloading",
         "no-persist-layer-norm",
         "ddp-bucket-size",
@@ -382,6 +423,17 @@ const std::vector<std::pair<std::string, std::vector<std::string>>>& skipped_fla
       {"every layer is kept as it is", {"distribute-saved-activations", "distribute-checkpointed-activations"}},
       {"the step of the whole batch is simulated", {"rampup-batch-size"}},
   };
+  static const std::vector<std::pair<std::string, std::vector<std::string>>> kSkipped = [] {
+    std::vector<std::pair<std::string, std::vector<std::string>>> all = kOwn;
+    for (const auto& [why, flags] : further_skipped_flags()) {
+      const auto same = std::find_if(all.begin(), all.end(), [&](const auto& each) { return each.first == why; });
+      if (same == all.end())
+        all.emplace_back(why, flags);
+      else
+        same->second.insert(same->second.end(), flags.begin(), flags.end());
+    }
+    return all;
+  }();
   return kSkipped;
 }
 

@@ -15,6 +15,11 @@ namespace orrery::tools {
 const std::set<std::string>& taken_flags();
 /// Reason -> flags that change no answer of a scenario.
 const std::vector<std::pair<std::string, std::vector<std::string>>>& skipped_flags();
+/// Reason -> flags that change a step's work or memory and are not taken over, to be said first. A name that ends with
+/// * stands for all that begin with it; in both of these.
+const std::vector<std::pair<std::string, std::vector<std::string>>>& unmodelled_flags();
+/// As skipped_flags(), of which these are a part.
+const std::vector<std::pair<std::string, std::vector<std::string>>>& further_skipped_flags();
 /// Flags that tell the oldest release that has them, the newest first.
 const std::vector<std::pair<const char*, const char*>>& software_since();
 

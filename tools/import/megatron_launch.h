@@ -102,14 +102,16 @@ class Launch {
   std::int64_t need(const std::string& name) {
     const std::optional<std::int64_t> given = count(name);
     if (given) return *given;
+    if (const std::optional<std::string> set = given_for(name))  // what the user says in the script's place
+      return sim::Settings::scalar(*set, line_.place, true).as_int(1, 1'000'000'000'000);
     const bool some = std::any_of(line_.options.begin(), line_.options.end(), [](const LaunchOption& each) {
       return each.name == "hidden-size" || each.name == "seq-length" || each.name == "micro-batch-size";
     });
     throw sim::UserError(
         line_.place, "--" + name,
-        some ? "is not given, and Megatron-LM has no default for it"
-             : "is not given, nor is any size of a model: no training of Megatron-LM's is started here, or "
-               "its arguments stand in another file");
+        some ? "is not given, and Megatron-LM has no default for it" + how_to_set(name)
+             : std::string("is not given, nor is any size of a model: no training of Megatron-LM's is started here, "
+                           "or its arguments stand in another file"));
   }
   sim::Place place(const std::string& name) const {
     const auto found = options_.find(name);
@@ -204,6 +206,10 @@ class Launch {
                                                           {"global-batch-size", "batch.global"},
                                                           {"world-size", "cluster.gpus"}};
     return kKeys;
+  }
+  static std::string how_to_set(const std::string& flag) {
+    const auto key = keys().find(flag);
+    return key != keys().end() ? fmt::format("; --set {}=N says it", key->second) : std::string();
   }
   std::optional<std::string> given_for(const std::string& flag) const {
     const auto key = keys().find(flag);

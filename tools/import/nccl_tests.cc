@@ -7,8 +7,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <cstdlib>
+#include <optional>
 #include <set>
 #include <sstream>
 
@@ -67,9 +69,27 @@ bool agrees(double bytes, double us, double gbs) {
   return us > 0 && std::abs(bytes / us * 1e-3 - gbs) <= 0.006 + 0.01 * gbs;
 }
 
+/// A count, or one as spreadsheets and reports shorten it: 2.68e+8.
+bool is_size(const std::string& word) {
+  const bool shortened =
+      is_decimal(word) && word.find_first_of("eE") != std::string::npos && std::isdigit(word[0]) != 0;
+  return is_count(word) || shortened;
+}
+
 /// A row's words begin with size, count and a type.
 bool is_tests_row(const std::vector<std::string>& words) {
-  return words.size() > 3 && is_count(words[0]) && is_count(words[1]) && !is_decimal(words[2]);
+  return words.size() > 3 && is_size(words[0]) && is_size(words[1]) && !is_decimal(words[2]);
+}
+
+/// Of a row that was cut to one group of times, with the root or without: where the time stands that its bandwidth
+/// goes with.
+std::optional<double> time_alone(const std::vector<std::string>& words, std::size_t first) {
+  const double bytes = std::strtod(words[0].c_str(), nullptr);
+  for (std::size_t at = first; at < first + 2 && at + 2 < words.size(); ++at) {
+    const double us = std::strtod(words[at].c_str(), nullptr), gbs = std::strtod(words[at + 1].c_str(), nullptr);
+    if (agrees(bytes, us, gbs)) return us;
+  }
+  return std::nullopt;
 }
 
 NcclTestsRow tests_row(const std::vector<std::string>& words, const Place& place) {
@@ -79,6 +99,10 @@ NcclTestsRow tests_row(const std::vector<std::string>& words, const Place& place
   }
   // Behind the words: root, or not; three columns, with wrong values or not; all but the root twice.
   const std::size_t left = words.size() - std::min(first, words.size());
+  if (left >= 3 && left <= 5) {
+    if (const std::optional<double> us = time_alone(words, first))
+      return {std::strtod(words[0].c_str(), nullptr), *us * 1e-6};
+  }
   if (left == 9 || left == 7) ++first;
   if (left < 6 || left > 9) {
     throw UserError(place, "time",

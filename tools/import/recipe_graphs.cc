@@ -24,7 +24,21 @@ std::string scope_of(const std::string& word) {
   return dot == std::string::npos ? word : word.substr(dot + 1);
 }
 
-/// A list, a text with commas, or nothing.
+}  // namespace
+
+std::set<std::string> graph_scopes(const std::string& text) {
+  std::set<std::string> scopes;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find_first_of(", +[]", at), text.size());
+    if (end > at) scopes.insert(scope_of(text.substr(at, end - at)));
+    at = end + 1;
+  }
+  return scopes;
+}
+
+namespace {
+
+/// A list, a text, or nothing.
 std::set<std::string> scopes_of(const Settings* value) {
   std::set<std::string> scopes;
   if (value == nullptr) return scopes;
@@ -33,14 +47,7 @@ std::set<std::string> scopes_of(const Settings* value) {
       if (item.is_scalar()) scopes.insert(scope_of(item.text()));
     return scopes;
   }
-  if (!value->is_scalar()) return scopes;
-  const std::string& text = value->text();
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t end = std::min(text.find_first_of(", +", at), text.size());
-    if (end > at) scopes.insert(scope_of(text.substr(at, end - at)));
-    at = end + 1;
-  }
-  return scopes;
+  return value->is_scalar() ? graph_scopes(value->text()) : scopes;
 }
 
 }  // namespace
@@ -48,8 +55,12 @@ std::set<std::string> scopes_of(const Settings* value) {
 void take_recipe_graphs(Sections& config, Draft& draft, const std::string& at, bool mixture) {
   const std::string implementation = config.word({at + ".cuda_graph_impl"}, "none");
   const Settings* listed = config.any({at + ".cuda_graph_modules", at + ".cuda_graph_scope"});
+  put_graphs(draft, implementation, scopes_of(listed), mixture, "cuda_graph_impl");
+}
+
+void put_graphs(Draft& draft, const std::string& implementation, const std::set<std::string>& scopes, bool mixture,
+                const std::string& named) {
   if (implementation == "none") return;
-  const std::set<std::string> scopes = scopes_of(listed);
   const auto has = [&](const char* scope) { return scopes.contains(scope); };
   if (implementation == "full_iteration" || has("full_iteration") || (scopes.empty() && !mixture))
     return draft.apply("software.features=[cuda-graphs]");
@@ -62,7 +73,7 @@ void take_recipe_graphs(Sections& config, Draft& draft, const std::string& at, b
     for (const char* taken : {"mamba", "attn", "moe_router", "moe_preprocess"}) left.erase(taken);
   }
   if (!left.empty() || scopes.empty())
-    draft.ignored(fmt::format("cuda_graph_impl {} of {}", implementation,
+    draft.ignored(fmt::format("{} {} of {}", named, implementation,
                               left.empty() ? "every layer" : fmt::format("{}", fmt::join(left, ", "))),
                   "--set software.features=[cuda-graphs] replays all of a step");
 }

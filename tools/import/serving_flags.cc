@@ -112,7 +112,7 @@ constexpr std::array<ServerFlag, 44> kSglang{{{"model-path model", ServerKey::mo
                                               {"cuda-graph-max-bs", ServerKey::none, kValue, kEngine},
                                               {"disable-cuda-graph", ServerKey::none, kSwitch, kEngine},
                                               {"attention-backend", ServerKey::none, kValue, kEngine},
-                                              {"moe-a2a-backend", ServerKey::none, kValue, kEngine},
+                                              {"moe-a2a-backend", ServerKey::exchange},
                                               {"moe-runner-backend", ServerKey::none, kValue, kEngine},
                                               {"enable-two-batch-overlap", ServerKey::none, kSwitch,
                                                "is the engine's: software: {inherits: sglang-0.5, kernels: "

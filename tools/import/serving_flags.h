@@ -32,7 +32,8 @@ enum class ServerKey : std::uint8_t {
   no_prefixes,
   cache_type,
   state_type,
-  polls,  // SGLang: iterations between two looks at what has come
+  polls,     // SGLang: iterations between two looks at what has come
+  exchange,  // SGLang: how tokens go to experts on other ranks, and that they do
   quantization,
   type
 };

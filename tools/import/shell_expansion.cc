@@ -109,6 +109,21 @@ void ShellExpansion::spend(std::size_t characters, const sim::Place& place) {
     throw sim::UserError(place, "", fmt::format("expands to more than {} characters in all", kMostCharacters));
 }
 
+namespace {
+/// "$*" or "${A[*]}".
+bool is_star(const ShellPiece& piece) {
+  const bool all = !piece.index.empty() && piece.index[0].pieces.size() == 1;
+  return piece.text == "*" || (all && piece.index[0].pieces[0].text == "*");
+}
+}  // namespace
+
+ShellText ShellExpansion::between(const ShellPiece& piece, const ShellState& state) {
+  const ShellValue* separators = is_star(piece) ? variable("IFS", state) : nullptr;
+  const bool set = separators != nullptr && !separators->items.empty() && is_known(separators->items[0]);
+  const std::string text = set ? plain(separators->items[0]).substr(0, 1) : " ";
+  return text_at(text, place_of(piece.place));
+}
+
 const ShellValue* ShellExpansion::variable(const std::string& name, const ShellState& state) const {
   const auto found = state.variables.find(name);
   return found != state.variables.end() ? found->second.get() : nullptr;
@@ -354,7 +369,7 @@ ShellText ShellExpansion::joined(const ShellWord& word, ShellState& state) {
   for (const ShellPiece& piece : word.pieces) {
     const Parts made = parts(piece, state);
     for (std::size_t i = 0; i < made.texts.size(); ++i) {
-      if (i > 0) all.push_back(text_at(" ", place_of(piece.place))[0]);
+      if (i > 0) append(all, between(piece, state), piece.quoted);
       append(all, made.texts[i], piece.quoted);
       spend(made.texts[i].size() + 1, piece.place);
       spend(all.size(), piece.place);
@@ -381,12 +396,11 @@ std::vector<ShellText> ShellExpansion::fields(const ShellWord& word, ShellState&
       for (const std::string& each : braces(piece.text)) all.push_back(text_at(each, place_of(piece.place)));
       continue;
     }
-    const bool star = piece.text == "*" || (!piece.index.empty() && piece.index[0].pieces.size() == 1 &&
-                                            piece.index[0].pieces[0].text == "*");
+    const bool star = is_star(piece);
     for (std::size_t i = 0; i < made.texts.size(); ++i) {
       spend(made.texts[i].size() + 1, piece.place);
       if (i > 0 && (!piece.quoted || !star)) flush();
-      if (i > 0 && piece.quoted && star) field.push_back(text_at(" ", place_of(piece.place))[0]);
+      if (i > 0 && piece.quoted && star) append(field, between(piece, state), true);
       if (literal || piece.quoted) {
         append(field, made.texts[i], piece.quoted);
         there = there || piece.quoted;

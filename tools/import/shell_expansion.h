@@ -69,6 +69,8 @@ class ShellExpansion {
     bool several = false;  // fields of their own, as of "$@"
   };
   Parts parts(const ShellPiece& piece, ShellState& state);
+  /// What stands between the words that a piece expands to where it makes one of them: of $* the first sign of IFS.
+  ShellText between(const ShellPiece& piece, const ShellState& state);
   Parts named(const ShellPiece& piece, ShellState& state);
   ShellText operated(const ShellPiece& piece, ShellText text, ShellState& state);
   ShellText special(const ShellPiece& piece, const std::string& name, const ShellState& state);

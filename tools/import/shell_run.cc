@@ -72,12 +72,7 @@ class Shell : ShellExpansion {
     });
     if (states.size() <= kMostWays && !states.empty()) return;
     const sim::Place at = states.empty() ? sim::Place{files_.at(0), 1, 1} : states.back().decisions.back().place;
-    std::string names;
-    if (!states.empty()) {
-      for (const ShellDecision& each : states.back().decisions) {
-        for (const std::string& name : each.variables) names += (names.empty() ? "" : ", ") + name;
-      }
-    }
+    const std::string names = states.empty() ? "" : variables_of(states.back().decisions);
     throw sim::UserError(at, "if",
                          fmt::format("the script has more than {} ways through conditions that it does not decide, "
                                      "expected --env NAME=VALUE for {}",
@@ -552,19 +547,24 @@ class Shell : ShellExpansion {
                                 const ShellCommand& command, ShellState& state) {
     const ShellChar where = place_of(command.place);
     const auto text = [&](std::size_t at) { return at < words.size() ? plain(words[at]) : std::string(); };
+    const bool all_known = std::all_of(words.begin(), words.end(), is_known);
+    const std::size_t format = text(1) == "-v" ? 3 : 1;
+    if (const auto out = name == "printf" && all_known ? formatted_words(words, format) : std::nullopt) {
+      if (format == 3) assign(text(2), text_at(*out, where), state);
+      if (format == 1) print(text_at(*out, where), state, command.place);
+      return worked(std::move(state));
+    }
     if (name == "echo" || name == "printf") {
       std::size_t first = 1;
       while (first < words.size() && (text(first) == "-n" || text(first) == "-e" || text(first) == "-ne")) ++first;
-      const bool formatted = name == "printf" && text(first).find('%') != std::string::npos;
-      const bool plain_format = text(first) == "%s" || text(first) == "%s\\n";
-      if (formatted && !plain_format) state.output_known = false;
-      if (formatted) ++first;
+      if (name == "printf") state.output_known = false;
       print(with_spaces(words, first), state, command.place);
       print(text_at("\n", where), state, command.place);
       return worked(std::move(state));
     }
     if (name == "cd" || name == "pushd") {
-      const std::filesystem::path to = words.size() > 1 && is_known(words[1]) ? text(1) : std::string();
+      const std::size_t at = words.size() - 1;  // behind options, as in cd -- FOLDER
+      const std::filesystem::path to = at > 0 && is_known(words[at]) ? text(at) : std::string();
       if (to.empty())
         state.folder.clear();
       else
@@ -576,13 +576,13 @@ class Shell : ShellExpansion {
       return worked(std::move(state));
     }
     const bool path = name == "dirname" || name == "basename" || name == "realpath" || name == "readlink";
-    if (path && words.size() > 1 && std::all_of(words.begin(), words.end(), is_known)) {
+    if (path && words.size() > 1 && all_known) {
       const bool suffix = name == "basename" && words.size() > 2;
       print(text_at(path_word(name, text(suffix ? 1 : words.size() - 1), suffix ? text(2) : ""), where), state,
             command.place);
       return worked(std::move(state));
     }
-    if (name == "seq" && words.size() > 1 && words.size() < 5 && std::all_of(words.begin(), words.end(), is_known)) {
+    if (name == "seq" && words.size() > 1 && words.size() < 5 && all_known) {
       const auto last = sum_of(text(words.size() - 1), state), from = words.size() > 2 ? sum_of(text(1), state) : 1;
       const auto by = words.size() > 3 ? sum_of(text(2), state) : 1;
       if (last && from && by && *by > 0 && (*last - *from) / *by < kMostRounds) {

@@ -125,6 +125,41 @@ std::string path_word(const std::string& command, std::string path, const std::s
   return path;
 }
 
+std::string variables_of(const std::vector<ShellDecision>& decisions) {
+  std::string names;
+  std::set<std::string> seen;
+  for (const ShellDecision& each : decisions) {
+    for (const std::string& name : each.variables)
+      if (seen.insert(name).second) names += (names.empty() ? "" : ", ") + name;
+  }
+  return names;
+}
+
+std::optional<std::string> formatted_words(const std::vector<ShellText>& words, std::size_t first) {
+  if (first >= words.size()) return std::nullopt;
+  const std::string format = plain(words[first]);
+  std::string out;
+  std::size_t next = first + 1;
+  do {
+    const std::size_t before = next;
+    for (std::size_t at = 0; at < format.size(); ++at) {
+      const bool more = at + 1 < format.size();
+      if (format[at] == '\\' && more && (format[at + 1] == 'n' || format[at + 1] == 't')) {
+        out += format[++at] == 'n' ? '\n' : '\t';
+      } else if (format[at] == '%' && more) {
+        const char kind = format[++at];
+        if (kind != 's' && kind != 'd' && kind != '%') return std::nullopt;
+        if (kind == '%') out += '%';
+        if (kind != '%' && next < words.size()) out += plain(words[next++]);
+      } else {
+        out += format[at];
+      }
+    }
+    if (next == before) break;  // a format that takes no words
+  } while (next < words.size());
+  return out;
+}
+
 ShellText with_spaces(const std::vector<ShellText>& words, std::size_t from) {
   ShellText all;
   for (std::size_t i = from; i < words.size(); ++i) {

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <optional>
 #include <regex>
 #include <set>
 #include <sstream>
@@ -379,30 +380,74 @@ Wires read_slurm_topology(const std::string& text, const std::string& file, cons
   return wires;
 }
 
-/// iblinkinfo(8): a paragraph for each adapter and switch, in it a line for each port with its width, the rate of a
-/// lane on the wire, and what it leads to.
-Wires read_iblinkinfo(const std::string& text, const std::string& file) {
+namespace {
+
+/// A port of iblinkinfo(8) as its lines have it: in paragraphs of adapters and switches (Switch: 0x... NAME:), or
+/// (-l) with the node's name in each. Without either the node is known by its number (LID), as far ends name it.
+struct LinkedPort {
+  std::string guid, name, lid;  // of the near end; empty where the line has none
+  std::string peer, peer_lid, peer_port;
+  double gbps = 0;
+};
+
+bool is_adapter(const std::string& name) {
+  static const std::regex kAdapter(R"re( (HCA-\d+|mlx\d+_\w+|ibp\w+|ib\d+|roce\w+)$)re");
+  return name.size() <= 255 && std::regex_search(name, kAdapter);
+}
+
+std::optional<LinkedPort> linked_port(const std::string& line) {
   // Gb/s of data by that of the wire: 64b/66b and forward error correction take their share.
   static constexpr std::pair<double, double> kData[] = {{2.5, 2},       {5.0, 4},     {10.0, 8},     {14.0625, 13.64},
                                                         {25.78125, 25}, {53.125, 50}, {106.25, 100}, {212.5, 200}};
-  static const std::regex kPort(
-      R"re(==\( *(\d{1,3})X +([0-9.]{1,12}) +Gbps.{0,80}==> +(\d+) +(\d+)\[ *\] "([^"]{1,255})")re");
+  static const std::regex kNear(R"re(^ *(0x[0-9a-fA-F]{1,16})? *(?:"([^"]{1,255})")? *(\d{1,9}) +\d{1,9}\[)re");
+  static const std::regex kFar(R"re(==\( *(\d{1,3})X +([0-9.]{1,12}) +Gbps.{0,80}==> +(?:0x[0-9a-fA-F]{1,16} +)?)re"
+                               R"re((\d+) +(\d+)\[ *\] "([^"]{1,255})")re");
+  if (line.size() > 512 || line.find("Down/") != std::string::npos || line.find("LinkDown") != std::string::npos)
+    return std::nullopt;
+  std::smatch near, far;
+  if (!std::regex_search(line, far, kFar)) return std::nullopt;
+  LinkedPort port;
+  if (std::regex_search(line, near, kNear)) {
+    port.guid = near[1];
+    port.name = near[2];
+    port.lid = near[3];
+  }
+  const double lane = std::stod(far[2]);
+  for (const auto& [wire, data] : kData) {
+    if (std::abs(lane - wire) < 0.01) port.gbps = data * std::stod(far[1]);
+  }
+  port.peer_lid = far[3];
+  port.peer_port = far[4];
+  port.peer = far[5];
+  return port;
+}
+
+std::string switch_of(std::string line) {
+  const std::size_t name = line.find(' ', line.find("0x"));
+  line = name == std::string::npos ? line : line.substr(name + 1);
+  while (!line.empty() && (line.back() == ':' || line.back() == '\r')) line.pop_back();
+  return line;
+}
+
+}  // namespace
+
+Wires read_iblinkinfo(const std::string& text, const std::string& file) {
   Wires wires;
   HostNics nics;
   CableEnds cables;
   std::set<std::string> switches;
-  const auto switch_of = [](std::string line) {
-    const std::size_t name = line.find(' ', line.find("0x"));
-    line = name == std::string::npos ? line : line.substr(name + 1);
-    while (!line.empty() && (line.back() == ':' || line.back() == '\r')) line.pop_back();
-    return line;
-  };
+  std::map<std::string, std::string> by_number;  // names by LID
   std::istringstream first(text);
   for (std::string line; std::getline(first, line);) {
-    if (line.starts_with("Switch:") && line.size() < kLongestLine) switches.insert(switch_of(line));
+    if (line.size() > kLongestLine) continue;
+    if (line.starts_with("Switch:")) switches.insert(switch_of(line));
+    if (const std::optional<LinkedPort> port = linked_port(line)) {
+      by_number.emplace(port->peer_lid, port->peer);
+      if (!port->name.empty() && !is_adapter(port->name)) switches.insert(port->name);
+    }
   }
   std::istringstream lines(text);
-  std::string current;
+  std::string paragraph;
   UnreadLines unread;
   std::int64_t number = 0, down = 0;
   bool adapter = false;
@@ -413,40 +458,33 @@ Wires read_iblinkinfo(const std::string& text, const std::string& file) {
       continue;
     }
     if (!line.empty() && line.back() == '\r') line.pop_back();
-    if (line.starts_with("Switch:")) {
-      current = switch_of(line);
-      adapter = false;
+    if (line.starts_with("Switch:") || line.starts_with("CA:")) {
+      adapter = line.starts_with("CA:");  // whose ports stand among those of switches
+      paragraph = adapter ? "" : switch_of(line);
       continue;
     }
-    if (line.starts_with("CA:")) {  // whose ports stand among those of switches
-      current.clear();
-      adapter = true;
-      continue;
-    }
-    const bool port = line.find("==(") != std::string::npos;
-    if (line.find_first_not_of(" \t") == std::string::npos || (port && adapter)) continue;
-    std::smatch match;
-    const bool up = line.size() <= 512 && line.find("Down/") == std::string::npos &&
-                    line.find("LinkDown") == std::string::npos && std::regex_search(line, match, kPort);
-    if (current.empty() || !up) {
-      if (port && !current.empty())
+    const bool listed = line.find("==(") != std::string::npos;
+    if (line.find_first_not_of(" \t") == std::string::npos || (listed && adapter)) continue;
+    const std::optional<LinkedPort> port = linked_port(line);
+    std::string current = paragraph;
+    if (port && current.empty() && !port->name.empty()) current = port->name;
+    // Lines of an adapter's own begin with its number among all that were ever made; a switch has that in its heading.
+    const bool own = port && current.empty() && !port->guid.empty();
+    if (own || (port && current == port->name && is_adapter(current))) continue;
+    if (port && current.empty() && by_number.contains(port->lid)) current = by_number.at(port->lid);
+    if (current.empty() || !port) {
+      if (listed && (!current.empty() || line.find('"') != std::string::npos))
         ++down;
       else
         unread.add(number, line);
       continue;
     }
-    const double lane = std::stod(match[2]);
-    double gbps = 0;
-    for (const auto& [wire, data] : kData) {
-      if (std::abs(lane - wire) < 0.01) gbps = data * std::stod(match[1]);
-    }
-    const std::string peer = match[5];
-    if (peer.starts_with("MF0;") || switches.contains(peer)) {
-      ++cables[{current, peer}];
-      wires.join(current, peer, gbps, 0);
-    } else if (peer.find("Aggregation Node") == std::string::npos) {
-      nics[host_of(peer)].emplace(peer + " " + match[4].str(), current);
-      wires.nic_of(gbps);
+    if (port->peer.starts_with("MF0;") || switches.contains(port->peer)) {
+      ++cables[{current, port->peer}];
+      wires.join(current, port->peer, port->gbps, 0);
+    } else if (port->peer.find("Aggregation Node") == std::string::npos) {
+      nics[host_of(port->peer)].emplace(port->peer + " " + port->peer_port, current);
+      wires.nic_of(port->gbps);
     }
   }
   if (down > 0) wires.remarks.push_back(fmt::format("{} ports that are down, or lead to nothing, are left out", down));
