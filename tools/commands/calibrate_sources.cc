@@ -18,7 +18,7 @@ namespace {
 
 using sim::Settings;
 
-enum class Source : std::uint8_t { measured, in_part, transferred, inherited, assumed, follows };
+enum class Source : std::uint8_t { measured, in_part, learnt, transferred, inherited, assumed, follows };
 
 /// A section that says where its numbers come from, itself or by its parts.
 bool says(const Settings& section) {
@@ -46,9 +46,13 @@ class Sources {
       if (whole.find(section) == nullptr) add(Source::assumed, section, "as an H100's");
   }
   std::string text() const {
-    const std::array<std::string, 6> titles{"measured here", "measured here in part",
-                                            "transferred",   base_.empty() ? "inherited" : "inherited from " + base_,
-                                            "assumed",       "follows from the above"};
+    const std::array<std::string, 7> titles{"measured here",
+                                            "measured here in part",
+                                            "learnt from traces, the rest as inherited",
+                                            "transferred",
+                                            base_.empty() ? "inherited" : "inherited from " + base_,
+                                            "assumed",
+                                            "follows from the above"};
     std::string out;
     for (const auto& [source, parts] : parts_)
       out += wrapped(fmt::format("{}: {}", titles[static_cast<std::size_t>(source)], fmt::join(parts, "; ")), "  ",
@@ -64,6 +68,8 @@ class Sources {
     std::string rest;
     if (begins(provenance, "measured here", rest))
       add(rest.empty() ? Source::measured : Source::in_part, part, rest);
+    else if (begins(provenance, "learnt", rest))
+      add(Source::learnt, part, "");
     else if (begins(provenance, "transferred", rest))
       add(Source::transferred, part, rest);
     else if (begins(provenance, "assumed", rest))
@@ -92,8 +98,10 @@ class Sources {
       } else {
         std::string keys;
         if (said->is_mapping())
-          for (const auto& [name, value] : said->members()) keys += fmt::format("{}{}", keys.empty() ? "" : ", ", name);
-        add(keys.empty() ? Source::inherited : Source::in_part, part, keys);
+          for (const auto& [name, value] : said->members())
+            if (!value.is_null()) keys += fmt::format("{}{}", keys.empty() ? "" : ", ", name);
+        // What is but taken away, another section stands in for.
+        if (!keys.empty()) add(Source::in_part, part, keys);
       }
     }
   }
