@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <tuple>
 
 #include "scenarios/library.h"
@@ -490,21 +491,46 @@ std::int64_t blocks_of(const Settings& section) {
   return static_cast<std::int64_t>(blocks_as_words(section, parts_of(section)).size());
 }
 
+namespace {
+
+/// At whose rates scans run: their own where the device's profile has these.
+void say_scans(const std::vector<Model::Block>& kinds, Job& job) {
+  std::set<std::string> own;
+  bool others = false;
+  for (const Model::Block& block : kinds) {
+    if (!block.state.any()) continue;
+    const calibration::ScanKind& scan = *block.state.kind->scan;
+    if (job.machine.device.has(scan))
+      own.emplace(scan.name);
+    else
+      others = true;
+  }
+  if (!own.empty())
+    job.assumptions.push_back(
+        fmt::format("model.mixers: scans of {} take what their kernels move and multiply at the rates that the "
+                    "device's profile has for them.",
+                    fmt::join(own, " and ")));
+  if (others)
+    job.assumptions.push_back(fmt::format(
+        "model.mixers: {}scans take what their kernels move and multiply at the shares that prompts of gated delta "
+        "nets reach; backward passes, and scans of other kinds than delta rules, are transferred, since no table times "
+        "them.",
+        own.empty() ? "" : "other "));
+}
+
+}  // namespace
+
 void load_pattern(const Settings& section, Job& job) {
   job.model.experts.mtp_layers = integer(&section, "mtp_layers", 0);
   PatternLoader(section, job).load();
   load_stacks(section, job);
   const std::vector<Model::Block>& kinds = job.model.pattern.kinds;
-  if (std::any_of(kinds.begin(), kinds.end(), [](const Model::Block& block) { return block.state.any(); }))
-    job.assumptions.emplace_back(
-        "model.mixers: scans take what their kernels move and multiply at the shares that prompts of gated delta nets "
-        "reach; backward passes, and scans of other kinds than delta rules, are transferred, since no table times "
-        "them.");
+  say_scans(kinds, job);
   if (std::any_of(kinds.begin(), kinds.end(), [](const Model::Block& block) { return block.attention.sparse.any(); }))
     job.assumptions.emplace_back(
         "model.mixers: scores, choice and attention of sparse mixers take what they multiply and move at the shares "
-        "that blocks of engines reach; backward passes are transferred, since no table times them, and the indexer is "
-        "trained on the keys that it chose.");
+        "of the device's profile (sparse), in shipped ones those that blocks of engines reach; backward passes are "
+        "transferred there, since no table times them, and the indexer is trained on the keys that it chose.");
   if (std::any_of(kinds.begin(), kinds.end(),
                   [](const Model::Block& block) { return block.operators.any() || block.behind.any(); }))
     job.assumptions.emplace_back(

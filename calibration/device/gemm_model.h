@@ -93,6 +93,15 @@ struct GemmModel {
     double per_element = 0;  // seconds
   } cast;
 
+  /// Products of several experts on several streams (profile_experts.cc): how long their tiles take, dealt out
+  /// together, over what the structure says; and of what one after another takes beyond that, the share that streams
+  /// hide: a stream's kernel fills what others leave idle at their ends, but waits where they fill the device. Where a
+  /// profile says nothing, from the grouped products of MooreThreads/SimuMax's operation tables (Apache-2.0; B200, A100
+  /// PCIe), relative to the dense ones beside them.
+  struct Streams {
+    double together = 1, hidden = 0.4;
+  } streams;
+
   struct Shape {
     double m = 1, n = 1, k = 1, batch = 1;
     bool accumulate = false;  // C is read and written

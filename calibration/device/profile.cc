@@ -201,13 +201,20 @@ Duration DeviceProfile::attention(const Attention& a) const {
 }
 
 /// Launches do not go with the clock, memory neither; products in chunks do.
-Duration DeviceProfile::scan(const Scan& shape) const { return mixer(shape.kernel, work_of(shape), DataType::bf16); }
+Duration DeviceProfile::scan(const Scan& shape) const {
+  return mixer(shape.kernel, work_of(shape), DataType::bf16, shape.kind);
+}
 
-Duration DeviceProfile::mixer(MixerKernel kernel, const MixerWork& work, DataType type) const {
-  const MixerRates& rates = model_->mixers[static_cast<std::size_t>(kernel)];
+Duration DeviceProfile::mixer(MixerKernel kernel, const MixerWork& work, DataType type, const ScanKind* kind) const {
+  const MixerRates* own = kernel == MixerKernel::chunks ? model_->mixers.own(kind) : nullptr;
+  const MixerRates& rates = own != nullptr ? *own : model_->mixers.rates[static_cast<std::size_t>(kernel)];
   const double sheet = model_->sheet.peak[index(has(type) ? type : DataType::bf16)];
   return within_longest(
       seconds_of(work, rates, model_->sheet.memory_bandwidth, sheet * clock_ * model_->sustained.attention));
+}
+
+bool DeviceProfile::has(const ScanKind& kind) const {
+  return model_ != nullptr && model_->mixers.own(&kind) != nullptr;
 }
 
 bool DeviceProfile::has(AttentionKernel kernel) const {

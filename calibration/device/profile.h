@@ -62,8 +62,10 @@ class DeviceProfile {
   Duration attention(const Attention& shape) const;
   /// The kernels of a mixer with a state, in one direction. Errors: SIM_CHECK on sizes < 1.
   Duration scan(const Scan& shape) const;
-  /// A kernel of a mixer, by what it does. `type`: that it multiplies.
-  Duration mixer(MixerKernel kernel, const MixerWork& work, DataType type) const;
+  /// A kernel of a mixer, by what it does. `type`: that it multiplies. `kind`: of a scan, whose rates are its own where
+  /// the profile has them.
+  Duration mixer(MixerKernel kernel, const MixerWork& work, DataType type, const ScanKind* kind = nullptr) const;
+  bool has(const ScanKind& kind) const;
   /// Whether the profile has numbers of its own for kernels of that generation.
   bool has(AttentionKernel kernel) const;
   /// `bytes`: read + written.

@@ -26,14 +26,10 @@ Duration sustained(double launch, double isolated, double factor) {
 /// TransformerEngine's nvte_multi_tensor_gemm: get_num_compute_streams() in common/util/multi_stream.cpp.
 constexpr double kStreams = 4;
 
-/// Of the time that products one after another take beyond their tiles dealt out together, the share that four streams
-/// hide: a stream's kernel fills what others leave idle at their ends, but waits where they fill the device. From the
-/// grouped products of MooreThreads/SimuMax's operation tables (Apache-2.0; B200, A100 PCIe), relative to the dense
-/// ones beside them; weight gradients run as if all their tiles were dealt out together. Where they are added to fp32
-/// ones they expose as much of that as dense ones do, and reach what one kernel for all experts reaches of memory's
-/// rate: beside the others of these tables 24 on a B200 are then priced 5 % too high in the median and scatter by 12 %
-/// (20 and 27 without), four on an A100 7 % (11).
-constexpr double kHidden = 0.4;
+// Weight gradients run as if all their tiles were dealt out together. Where they are added to fp32 ones they expose as
+// much of that as dense ones do, and reach what one kernel for all experts reaches of memory's rate: beside the others
+// of SimuMax's tables (gemm_model.h) 24 on a B200 are then priced 5 % too high in the median and scatter by 12 % (20
+// and 27 without), four on an A100 7 % (11).
 
 /// Rows, columns and depth of an expert's product with so many tokens, in the form that the shape asks for.
 Gemm member(const GroupedGemm& g, std::int64_t tokens) {
@@ -113,14 +109,14 @@ Duration DeviceProfile::grouped_gemm(const GroupedGemm& g) const {
   const GemmModel& dense = model_->gemm[type];
   GroupedModel streams = grouped_from(dense);
   if (g.accumulate) streams.memory_efficiency = model_->experts.products[type].memory_efficiency;
-  const double together =
-      streams.seconds(group.members, rows, columns, depth, bytes) * dense.form_factor[static_cast<std::size_t>(g.form)];
+  const double together = streams.seconds(group.members, rows, columns, depth, bytes) *
+                          dense.form_factor[static_cast<std::size_t>(g.form)] * dense.streams.together;
   const Duration pooled = std::max(sustained(dense.launch, together, factor),
                                    sim::seconds(dense.launch * std::ceil(group.busy / kStreams)));
   if (g.form == Gemm::Form::weight_gradient) return pooled;
   const Duration apart = one_by_one();
   if (apart <= pooled) return pooled;
-  return pooled + sim::seconds((1 - kHidden) * sim::to_seconds(apart - pooled));
+  return pooled + sim::seconds((1 - dense.streams.hidden) * sim::to_seconds(apart - pooled));
 }
 
 Duration DeviceProfile::served_experts(const ExpertLayer& layer) const {

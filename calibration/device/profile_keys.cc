@@ -5,6 +5,7 @@
 #include "calibration/device/keys.h"
 #include "calibration/device/measured_host.h"
 #include "calibration/device/profile.h"
+#include "calibration/device/scan.h"
 #include "sim/key_rows.h"
 
 namespace orrery::calibration {
@@ -165,6 +166,16 @@ void tiles(Docs& out, const std::string& at) {
       });
 }
 
+void streams(Docs& out, const std::string& at) {
+  out.push_back(
+      sim::key_row(at + ".streams", "mapping", "", "-", {}, "Products of several experts on several streams."));
+  out.push_back(sim::key_row(at + ".streams.together", "number", "", "1", {},
+                             "Time of all their tiles dealt out together over what the structure says.",
+                             {"0.1", "10"}));
+  out.push_back(sim::key_row(at + ".streams.hidden", "number", "", "0.4", {},
+                             "Share hidden of what one after another takes beyond that.", {"0", "1"}));
+}
+
 void gemm(Docs& out, const std::string& at) {
   out.push_back(sim::key_row(at, "mapping", "", at == "gemm.bf16" ? "" : "gemm.bf16", {},
                              "Wave model of matrix products of this type."));
@@ -203,10 +214,9 @@ void gemm(Docs& out, const std::string& at) {
                  sim::key_row(at + ".ragged", "mapping", "", "-", {},
                               "Correction added where m is no multiple of 128, as `detail`."),
              });
+  streams(out, at);
   tiles(out, at);
-  surface(out, at + ".surface", {"m", "n", "k"});
-  surface(out, at + ".detail", {"m", "n", "k"});
-  surface(out, at + ".ragged", {"m", "n", "k"});
+  for (const char* of : {".surface", ".detail", ".ragged"}) surface(out, at + of, {"m", "n", "k"});
 }
 
 /// Grouped products of experts of one type.
@@ -317,22 +327,25 @@ void mixers(Docs& out) {
   out.push_back(
       sim::key_row("sparse", "mapping", "", "as an H100's", {}, "Kernels of attention to chosen or compressed keys."));
   out.push_back(sim::key_row("sparse.provenance", "text", "", "-", {}, "Where the numbers come from."));
-  const std::pair<const char*, const char*> kernels[]{
-      {"scans.convolution", "The short causal convolution ahead of a scan."},
-      {"scans.chunks", "The scan in chunks of positions."},
-      {"sparse.index", "The scores by which keys are chosen."},
-      {"sparse.choice", "The choice of the keys of highest score."},
-      {"sparse.attention", "Attention to keys that were chosen."}};
-  for (const auto& [at, meaning] : kernels) {
-    const std::string name = at;
-    out.push_back(sim::key_row(name, "mapping", "", "as an H100's", {}, meaning));
-    out.push_back(sim::key_row(name + ".launch", "quantity", "s", "", {},
+  const auto kernel = [&](const std::string& name, const std::string& otherwise, const std::string& meaning) {
+    out.push_back(sim::key_row(name, "mapping", "", otherwise, {}, meaning));
+    out.push_back(sim::key_row(name + ".provenance", "text", "", "-", {}, "Where these numbers come from."));
+    out.push_back(sim::key_row(name + ".launch", "quantity", "s", otherwise, {},
                                "Device time of each of its kernels at least.", kFixed));
-    out.push_back(
-        sim::key_row(name + ".bandwidth", "number", "", "", {}, "Share of memory bandwidth that it reaches.", kShare));
-    out.push_back(
-        sim::key_row(name + ".rate", "number", "", "0.5", {}, "Share of the matrix units' peak in its type.", kShare));
-  }
+    out.push_back(sim::key_row(name + ".bandwidth", "number", "", otherwise, {},
+                               "Share of memory bandwidth that it reaches.", kShare));
+    out.push_back(sim::key_row(name + ".rate", "number", "", otherwise, {},
+                               "Share of the matrix units' peak in its type.", kShare));
+  };
+  kernel("scans.convolution", "as an H100's", "The short causal convolution ahead of a scan.");
+  kernel("scans.chunks", "as an H100's", "The scan in chunks of positions, of kinds without rates of their own.");
+  for (const ScanKind* kind : kMeasuredScans)
+    kernel(fmt::format("scans.{}", kind->name), "those of scans.chunks", fmt::format("Scans of {} alone.", kind->name));
+  kernel("sparse.index", "as an H100's", "The scores by which keys are chosen.");
+  kernel("sparse.choice", "as an H100's", "The choice of the keys of highest score.");
+  kernel("sparse.attention", "as an H100's", "Attention to keys that were chosen.");
+  kernel("sparse.block_attention", "that of sparse.attention",
+         "Attention to blocks of keys that were chosen together.");
 }
 
 void streaming(Docs& out) {

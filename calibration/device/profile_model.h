@@ -28,6 +28,13 @@ struct StreamingModel {
   std::array<double, kStreamingKernels> elements{};  // a second and processor; 0: bytes alone count
 };
 
+/// Of mixers: by MixerKernel, and of scans that have rates of their own, by their place in kMeasuredScans.
+struct MixerModel {
+  std::array<MixerRates, kMixerKernels> rates{};
+  std::array<std::optional<MixerRates>, kScanKinds> scans{};
+  const MixerRates* own(const ScanKind* kind) const;  // null: `rates` serve it
+};
+
 struct DeviceProfile::Model {
   std::string name, provenance;
   /// What the data sheet says.
@@ -55,7 +62,7 @@ struct DeviceProfile::Model {
   std::array<std::optional<AttentionModel>, kAttentionKernels> kernels;  // of their own, for training
   const AttentionModel* other(AttentionKernel kernel) const;             // null: answered by `attention`
   StreamingModel streaming;
-  std::array<MixerRates, kMixerKernels> mixers{};  // by MixerKernel
+  MixerModel mixers;
   std::array<CollectiveModel, kCollectiveOps> collective;
   /// How far off the answers may be, from the `error` of each section.
   struct Errors {
@@ -79,9 +86,8 @@ AttentionModel load_attention(const sim::Settings& section, const DeviceProfile:
 void load_attention_kernels(const sim::Settings& section, DeviceProfile::Model& device);
 StreamingModel load_streaming(const sim::Settings& section);
 std::array<CollectiveModel, kCollectiveOps> load_collectives(const sim::Settings& section);
-/// Of mixers with a state; `section` may be null.
 /// Sections `scans` and `sparse`; null: a profile has none.
-std::array<MixerRates, kMixerKernels> load_mixers(const sim::Settings* scans, const sim::Settings* sparse);
+MixerModel load_mixers(const sim::Settings* scans, const sim::Settings* sparse);
 
 // Writers: the same sections as YAML text, indented by `indent` spaces, without their own key.
 std::string to_yaml(const GemmModel& model, int indent);

@@ -217,6 +217,8 @@ GemmModel load_gemm(const Settings& s, const DeviceProfile::Model& device, DataT
   g.surface = load_surface(s.find("surface"), "m", "n", "k");
   g.detail = load_detail(s.find("detail"));
   g.row_step = s.get_number("row_step", 1.0);
+  if (const Settings* streams = s.find("streams"))
+    g.streams = {streams->at("together").as_number(), streams->at("hidden").as_number()};
   g.ragged = load_detail(s.find("ragged"));
   load_forms(s.find("forms"), g);
   if (s.find("cast_rate") != nullptr) {
@@ -272,19 +274,39 @@ AttentionModel load_attention(const Settings& s, const DeviceProfile::Model& dev
   return a;
 }
 
+namespace {
+
+/// What `section` says of a kernel; what it leaves out stays as it is.
+void load_rates(const Settings* section, std::string_view kernel, MixerRates& out) {
+  const Settings* own = section == nullptr ? nullptr : section->find(kernel);
+  if (own == nullptr) return;
+  if (own->find("launch") != nullptr) out.launch = duration_at(*own, "launch");
+  out.bandwidth = own->get_number("bandwidth", out.bandwidth);
+  out.rate = own->get_number("rate", out.rate);
+}
+
+}  // namespace
+
+const MixerRates* MixerModel::own(const ScanKind* kind) const {
+  const auto at = static_cast<std::size_t>(std::find(std::begin(kMeasuredScans), std::end(kMeasuredScans), kind) -
+                                           std::begin(kMeasuredScans));
+  return at < kScanKinds && scans[at] ? &*scans[at] : nullptr;
+}
+
 /// Where a profile says nothing, as on an H100 (calibration/profiles/h100-sxm-80gb.yaml).
-std::array<MixerRates, kMixerKernels> load_mixers(const Settings* scans, const Settings* sparse) {
-  std::array<MixerRates, kMixerKernels> out{MixerRates{2.6e-6, 0.70, 0}, MixerRates{3.3e-6, 0.49, 0.5},
-                                            MixerRates{3.3e-6, 0.7, 0.69}, MixerRates{3.3e-6, 0.12, 0},
-                                            MixerRates{3.3e-6, 0.7, 0.65}};
+MixerModel load_mixers(const Settings* scans, const Settings* sparse) {
+  MixerModel out;
+  out.rates = {MixerRates{2.6e-6, 0.70, 0}, MixerRates{3.3e-6, 0.49, 0.5}, MixerRates{3.3e-6, 0.7, 0.69},
+               MixerRates{3.3e-6, 0.12, 0}, MixerRates{3.3e-6, 0.7, 0.65}, {}};
   for (std::size_t i = 0; i < kMixerKernels; ++i) {
     const auto kernel = static_cast<MixerKernel>(i);
-    const Settings* section = kernel < MixerKernel::index ? scans : sparse;
-    const Settings* own = section == nullptr ? nullptr : section->find(name_of(kernel));
-    if (own == nullptr) continue;
-    out[i].launch = duration_at(*own, "launch");
-    out[i].bandwidth = own->at("bandwidth").as_number();
-    out[i].rate = own->get_number("rate", out[i].rate);
+    if (kernel == MixerKernel::block_attention) out.rates[i] = out.rates[i - 1];  // as of single keys
+    load_rates(kernel < MixerKernel::index ? scans : sparse, name_of(kernel), out.rates[i]);
+  }
+  for (std::size_t i = 0; i < kScanKinds; ++i) {
+    if (scans == nullptr || scans->find(kMeasuredScans[i]->name) == nullptr) continue;
+    out.scans[i] = out.rates[static_cast<std::size_t>(MixerKernel::chunks)];
+    load_rates(scans, kMeasuredScans[i]->name, *out.scans[i]);
   }
   return out;
 }

@@ -22,8 +22,8 @@ MixerWork convolution(const Scan& s) {
   return {2 * real(s.taps) * elements, (s.pass == ScanPass::backward ? 3 : 2) * bytes_of(s.dtype) * elements, 1};
 }
 
-constexpr std::array<std::string_view, kMixerKernels> kMixerKernelNames{"convolution", "chunks", "index", "choice",
-                                                                        "attention"};
+constexpr std::array<std::string_view, kMixerKernels> kMixerKernelNames{"convolution", "chunks",    "index",
+                                                                        "choice",      "attention", "block_attention"};
 
 }  // namespace
 
@@ -48,6 +48,24 @@ MixerWork work_of(const Scan& scan) {
   work.flops *= z.tokens;
   work.bytes *= z.tokens;
   return work;
+}
+
+MixerWork work_of(const SparseKernel& k) {
+  SIM_CHECK(k.positions > 0 && k.heads > 0 && k.key_heads > 0 && k.chosen > 0 && k.block > 0,
+            "sparse attention of nothing");
+  constexpr double kNumber = 4;  // bytes of a key's place
+  const double e = bytes_of(k.dtype), n = real(k.positions), heads = real(k.heads), query = real(k.query_dim);
+  const double below = n * n / 2, slots = n * std::min(real(k.chosen), n);
+  const double choices = real(k.key_heads) / real(k.block);
+  if (k.kernel == MixerKernel::index)
+    return {2 * below * heads * query, e * n * query * (heads + 1) + kScanSingle * below * choices, 1};
+  if (k.kernel == MixerKernel::choice) return {0, kScanSingle * below * choices + kNumber * slots * choices, 1};
+  const double value = real(k.value_dim), rows = e * n * heads * (query + value);
+  const double keys = e * n * real(k.key_heads) * (k.block == 1 ? query : query + value);
+  const double numbers = kNumber * slots * choices;
+  if (k.pass == ScanPass::forward) return {2 * slots * heads * (query + value), rows + keys + numbers, 1};
+  // Gradients of keys are summed up in fp32, by all queries that chose them.
+  return {2 * slots * heads * (3 * query + 2 * value), 2 * rows + (1 + 2 * kScanSingle / e) * keys + numbers, 2};
 }
 
 double seconds_of(const MixerWork& work, const MixerRates& rates, double bandwidth, double peak) {

@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <span>
 #include <string_view>
 
@@ -18,9 +19,11 @@ namespace orrery::calibration {
 
 /// The kernels of mixers between their products, by what they reach of a device: a short causal convolution over
 /// channels and a scan in chunks; of sparse attention the scores of an indexer, the choice of keys by them, and
-/// attention to what was chosen.
-enum class MixerKernel : std::uint8_t { convolution, chunks, index, choice, attention };
-inline constexpr std::size_t kMixerKernels = 5;
+/// attention to keys that were chosen, or to blocks of them.
+enum class MixerKernel : std::uint8_t { convolution, chunks, index, choice, attention, block_attention };
+inline constexpr std::size_t kMixerKernels = 6;
+inline constexpr MixerKernel kSparseKernels[]{MixerKernel::index, MixerKernel::choice, MixerKernel::attention,
+                                              MixerKernel::block_attention};
 std::string_view name_of(MixerKernel kernel);
 enum class ScanPass : std::uint8_t { forward, backward };
 
@@ -56,7 +59,7 @@ struct ScanSizes {
 };
 inline constexpr double kScanSingle = 4;  // bytes of fp32: decays, and Mamba-2's states
 
-/// The kernels of one mixer. One whose kernels tables time has a file in scans/; another is a value in the mixer's own
+/// The kernels of one mixer. One whose kernels are measured has a file in scans/; another is a value in the mixer's own
 /// file (workloads/model/mixers/).
 struct ScanKind {
   std::string_view name;
@@ -75,9 +78,27 @@ struct ScanKind {
     bool timed;  // its prompts, under some engine
   } served;
 };
-extern const ScanKind kMamba2Scan, kGatedDeltaScan, kKdaScan, kLightningScan;
-/// Those that are measured.
-inline constexpr const ScanKind* kMeasuredScans[] = {&kMamba2Scan, &kGatedDeltaScan, &kKdaScan, &kLightningScan};
+extern const ScanKind kMamba2Scan, kGatedDeltaScan, kKdaScan, kLightningScan, kRwkv7Scan;
+/// Those that are measured, for which a profile may have rates of their own.
+inline constexpr const ScanKind* kMeasuredScans[] = {&kMamba2Scan, &kGatedDeltaScan, &kKdaScan, &kLightningScan,
+                                                     &kRwkv7Scan};
+inline constexpr std::size_t kScanKinds = std::size(kMeasuredScans);
+
+/// One kernel of attention to chosen keys, on whole sequences: what workloads/model/chosen_keys.cc counts of a block on
+/// one rank. Of an indexer `heads` and `query_dim` are its own.
+struct SparseKernel {
+  MixerKernel kernel = MixerKernel::attention;  // one of kSparseKernels
+  ScanPass pass = ScanPass::forward;            // of attention alone
+  DataType dtype = DataType::bf16;
+  std::int64_t positions = 1;
+  std::int64_t heads = 1;
+  std::int64_t key_heads = 1;  // each with keys of its own, and a choice
+  std::int64_t query_dim = 1;  // of a query and a key
+  std::int64_t value_dim = 1;
+  std::int64_t chosen = 1;  // keys that a query attends to
+  std::int64_t block = 1;   // keys that are chosen together; 1: latent attention, where a key holds its value
+};
+MixerWork work_of(const SparseKernel& kernel);
 
 /// How far kernels get: seconds that they take at least for each launch, shares of the data sheet's bandwidth and of
 /// its matrix units in the type that it multiplies.

@@ -151,6 +151,9 @@ Correction::Sizes block_sizes(const Work& w) {
   return {w[block::sequences], w[block::visible] / w[block::sequences], w[block::heads]};
 }
 
+/// Rows of a tile of FlashAttention 2's kernel for paged caches (flash_fwd_launch_template.h, kBlockM).
+constexpr double kTileRows = 64;
+
 std::vector<std::string_view> caches() { return {"bf16", "fp8"}; }
 std::vector<std::string_view> caches_and_weights() {
   return {"bf16-bf16", "bf16-fp8",      "bf16-fp8-block", "bf16-nvfp4", "bf16-mxfp4",    "bf16-mxfp4-fp8",
@@ -275,5 +278,24 @@ const ServingFamily block::kPrompt{
     block_prompt_structure,
     block_roofline,
     block_sizes};
+
+/// Tiles are dealt out together with those of prompts, sequence after sequence and then the next head, so that heads of
+/// one key/value head find its keys in the cache where as many sequences as are under way leave room for both.
+double ServingKernels::Model::seconds_beside(const Asked& decodes, double prompts) const {
+  if (!(tiles.rate > 0)) return seconds(decodes);
+  const Work& w = decodes.work;
+  const double mean = w[decode::visible] / w[decode::sequences], longest = std::max(mean, w[decode::longest]);
+  const double width = w[decode::head_dim] + w[decode::value_dim], group = w[decode::heads] / w[decode::kv_heads];
+  const double peak = facts.peak[static_cast<std::size_t>(DataType::bf16)] / facts.processors;
+  const double key = 2 * kTileRows * width / (tiles.rate * peak);
+  const double waves = w[decode::sequences] * w[decode::heads] / facts.processors;
+  const double shared = std::clamp(facts.processors / w[decode::sequences], 1.0, std::max(1.0, group));
+  const double bytes = w[decode::visible] * w[decode::heads] * width * w[decode::kv_bytes] / shared;
+  const double all = std::max(waves * (tiles.setup + key * mean), bytes / (tiles.bandwidth * facts.bandwidth));
+  const double last = tiles.setup + key * longest;
+  if (prompts > 0) return std::max(all, last - prompts);
+  const auto& kernel = fitted[decodes.family][decodes.variant];
+  return (kernel ? *kernel : assumed[decodes.family]).parameters.front() + std::max(all, last);
+}
 
 }  // namespace orrery::calibration

@@ -272,6 +272,12 @@ double ServingKernels::seconds(const DecodeAttention& s) const {
   return s.sequences > 0 && s.visible > 0 ? model_->seconds(asked(s)) : 0;
 }
 
+double ServingKernels::seconds_beside(const DecodeAttention& s, double prompts) const {
+  return s.sequences > 0 && s.visible > 0 ? model_->seconds_beside(asked(s), prompts) : 0;
+}
+
+bool ServingKernels::packs_no_queries() const { return model_->tiles.rate > 0; }
+
 double ServingKernels::seconds(const LatentDecode& s) const {
   return s.sequences > 0 && s.visible > 0 ? model_->seconds(asked(s)) : 0;
 }

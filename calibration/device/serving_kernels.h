@@ -190,6 +190,9 @@ class ServingKernels {
   double seconds(const ServedScan& shape) const;
   double seconds(const SparseBlock& shape) const;
   double seconds(const ServedSampling& shape) const;
+  /// Beside prompts whose attention takes so many seconds; and whether that is another time than alone.
+  double seconds_beside(const DecodeAttention& shape, double prompts) const;
+  bool packs_no_queries() const;
   /// Whether a table times sampling; where none does, what an engine's sampler moves is all that is known.
   bool times_sampling() const;
 

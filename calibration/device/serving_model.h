@@ -123,9 +123,18 @@ struct ServingKernels::Model {
   std::string provenance;
   std::vector<std::vector<std::optional<ServingKernel>>> fitted;  // by family and variant
   std::vector<ServingKernel> assumed;                             // by family
+  /// Of vLLM where FlashAttention 2 runs its attention: one kernel for a batch in which some sequence has several
+  /// queries packs no queries of a key/value head together and splits no keys, so that every head of a decoding
+  /// sequence is a tile of queries of its own, all but one row of it empty. Rate: share of the peak that such a tile
+  /// computes at; 0: prompts and decodes are kernels of their own.
+  struct QueryTiles {
+    double rate = 0, setup = 0, bandwidth = 0;
+  } tiles;
 
   /// What was fitted, or stands in for it: the structure of another variant, or what is assumed.
   double seconds(const Asked& asked) const;
+  /// What decodes add to prompts that take so long in the same launch; 0: there are none.
+  double seconds_beside(const Asked& decodes, double prompts) const;
 };
 
 /// Both at once: the longer, and a part of the shorter where they are alike.

@@ -111,6 +111,9 @@ std::shared_ptr<const ServingKernels::Model> load_serving(const DeviceProfile& d
   for (const auto& [name, unused] : engines.members())
     if (name != name_of(Engine::trtllm) && name != name_of(Engine::vllm) && name != name_of(Engine::sglang))
       engines.fail(fmt::format("got {}, expected trtllm, vllm or sglang", name));
+  if (const Settings* tiles = document->find("query_tiles"); tiles != nullptr && engine == Engine::vllm)
+    out->tiles = {tiles->at("rate").as_number(), sim::to_seconds(tiles->at("setup").as_duration()),
+                  tiles->at("bandwidth").as_number()};
   const Settings* own = engines.find(name_of(engine));
   if (own == nullptr) return out;
   for (std::size_t f = 0; f < serving_families().size(); ++f) {
@@ -170,6 +173,16 @@ const sim::KeyTable& serving_keys() {
     std::vector<sim::Key> rows{
         {"name", "text", "", "", {}, "Name of the device's profile."},
         {"provenance", "text", "", "-", {}, "What was measured, fitted or transferred."},
+        {"query_tiles",
+         "mapping",
+         "",
+         "-",
+         {},
+         "Of vLLM's attention by FlashAttention 2, where decodes beside prompts take a tile of queries a head."},
+        {"query_tiles.provenance", "text", "", "-", {}, "Where its numbers come from."},
+        {"query_tiles.rate", "number", "", "", {}, "Share of the 16-bit peak that a tile computes at.", {"0.01", "1"}},
+        {"query_tiles.setup", "quantity", "s", "", {}, "Beginning and end of a tile.", {"0 s", "1 ms"}},
+        {"query_tiles.bandwidth", "number", "", "", {}, "Share of memory's rate that tiles reach.", {"0.01", "1"}},
         {"engines", "mapping", "", "", {}, "Kernels by engine: trtllm, vllm, sglang."},
         {"engines.*", "mapping", "", "-", {}, "Kernels of one engine."},
     };

@@ -147,6 +147,8 @@ std::optional<double> seconds_of(const WholeSample& sample, const ServingKernels
   for (const ServedPart& part : sample.parts) {
     if (const auto* asked = std::get_if<Asked>(&part)) {
       sum += kernels.model().seconds(*asked);
+    } else if (const auto* beside = std::get_if<DecodesBeside>(&part)) {
+      sum += kernels.model().seconds_beside(beside->decodes, sum);
     } else if (const auto* product = std::get_if<ServedProduct>(&part)) {
       sum += kernels.seconds(*product);
     } else if (const auto* gemm = std::get_if<Gemm>(&part)) {
@@ -239,13 +241,20 @@ void read_mixed_batch(const TableLine& line, ServingSamples& out) {
   const double chunk = zero_or_more(line, "prefill_chunk");
   std::vector<ServedPart> parts;
   add_chunk(parts, *m, chunk, zero_or_more(line, "prefill_kv"));
-  if (sequences * keys > 0) parts.emplace_back(decodes_of(*m, sequences, sequences * keys, keys));
+  if (sequences * keys > 0) {
+    const Asked decodes = decodes_of(*m, sequences, sequences * keys, keys);
+    if (parts.empty())
+      parts.emplace_back(decodes);
+    else
+      parts.emplace_back(DecodesBeside{decodes});
+  }
   if (parts.empty()) line.fail("decodes", "expected a chunk or decodes");
   const char* what = parts.size() > 1 ? "chunk with decodes" : chunk > 0 ? "chunk alone" : "decodes alone";
   add_whole(out, Engine::vllm, std::string("vllm attention, ") + what, std::move(parts), measured_seconds(line, "us"));
 }
 
-/// Three times in one row: all lengths the mean, all the longest, and as they are.
+/// Three times in one row: all lengths the mean, all the longest, and as they are. All of them are about three times
+/// what the same source's table of batches that mix says of the same launch, whatever the sizes: why, it does not say.
 void read_uneven(const TableLine& line, ServingSamples& out) {
   const auto m = part_of_model(line, out);
   if (!m) return;
@@ -259,7 +268,11 @@ void read_uneven(const TableLine& line, ServingSamples& out) {
   const std::string beside = chunk.empty() ? "" : ", beside a chunk";
   const auto add = [&](const char* lengths, const char* column, double visible, double longest) {
     std::vector<ServedPart> parts = chunk;
-    parts.emplace_back(decodes_of(*m, n, visible, longest));
+    const Asked decodes = decodes_of(*m, n, visible, longest);
+    if (chunk.empty())
+      parts.emplace_back(decodes);
+    else
+      parts.emplace_back(DecodesBeside{decodes});
     add_whole(out, Engine::vllm, std::string("vllm decodes of ") + lengths + beside, std::move(parts),
               measured_seconds(line, column));
   };

@@ -72,6 +72,10 @@ GemmModel fit_ragged(const GemmModel& whole, std::span<const GemmSample> samples
 /// Of these samples alone, each judged by a fit that has not seen it.
 FitQuality judge_ragged(const GemmModel& whole, std::span<const GemmSample> samples, int folds);
 
+/// Products on several streams; nothing: too few were measured.
+std::optional<GemmModel::Streams> fit_streams(const GemmModel& dense, std::span<const GroupedSample> samples,
+                                              DataType type);
+
 /// The products of a type's experts, and what serving libraries do around them.
 struct ExpertModel {
   GroupedModel products;

@@ -204,7 +204,7 @@ std::string gemm(const Samples& samples, const DeviceProfile::Model& device, con
   std::string out;
   bool has_bf16 = false;
   for (const DataType t : kMeasuredTypes) {
-    std::string fitted = fit_gemm_section(products, t, device, kMeasured).yaml;
+    std::string fitted = fit_gemm_section(products, t, device, kMeasured, samples.grouped).yaml;
     if (!fitted.empty() && base != nullptr)
       fitted += without(
           {"accumulate_exposed", "forms", "cast_launch", "cast_rate", "surface", "detail", "row_step", "ragged"},
@@ -334,12 +334,13 @@ std::string fit_profile(const DeviceFacts& given, const Samples& samples, const 
           ? fit_power(samples.power, facts.boost_hz * 1e-6, base != nullptr ? base->device.power() : PowerModel{})
           : std::nullopt;
   const FittedNode node = fit_node(facts, samples, base);
+  const std::string elsewhere = base != nullptr ? "as " + base->name : "as an H100";
+  const PeakOf peak = [&](DataType type) { return peak_of(facts, type); };
   return data_sheet(facts, device, base) + memory.line +
          (watts ? power(facts, *watts, base) : sustained(samples, base)) + with_host_link(node.yaml, samples) +
          streaming(samples, device, base) + gemm(samples, device, base) + attention(samples, device, base) +
-         collectives(samples, node, base) +
-         scans_section(samples, device.sheet.memory_bandwidth, peak_of(facts, DataType::bf16),
-                       base != nullptr ? "as " + base->name : "as an H100") +
+         collectives(samples, node, base) + scans_section(samples, device.sheet.memory_bandwidth, peak, elsewhere) +
+         sparse_section(samples, device.sheet.memory_bandwidth, peak, elsewhere) +
          served_section(facts, samples, device, streaming_model(samples, device, base), base) + host_sections(samples) +
          facts_text(samples);
 }

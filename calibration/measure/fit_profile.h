@@ -57,7 +57,8 @@ struct FittedSection {
 };
 /// gemm.<type>, indented by two, with its key; empty without samples of that type.
 FittedSection fit_gemm_section(const std::vector<GemmSample>& samples, DataType type,
-                               const DeviceProfile::Model& device, const std::string& provenance);
+                               const DeviceProfile::Model& device, const std::string& provenance,
+                               const std::vector<GroupedSample>& groups = {});
 /// experts, with its key: a mapping of the types that samples have; launches are those of the device's dense products.
 FittedSection fit_experts_section(const std::vector<ExpertSample>& samples, const DeviceProfile::Model& device,
                                   const std::string& provenance);

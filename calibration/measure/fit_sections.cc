@@ -42,7 +42,7 @@ void add_larger_groups(CollectiveModel& model, const CollectiveModel& other, Col
 }  // namespace
 
 FittedSection fit_gemm_section(const std::vector<GemmSample>& all, DataType type, const DeviceProfile::Model& device,
-                               const std::string& provenance) {
+                               const std::string& provenance, const std::vector<GroupedSample>& groups) {
   std::vector<GemmSample> samples;
   for (const auto& s : all)
     if (s.shape.dtype == type) samples.push_back(s);
@@ -52,8 +52,11 @@ FittedSection fit_gemm_section(const std::vector<GemmSample>& all, DataType type
   const GemmFitOptions options = gemm_options(samples);
   const GemmModel model = fit_gemm(start, samples, options);
   const FitQuality quality = judge_gemm(start, samples, options, kFolds);
+  std::string streams;
+  if (const auto fitted = fit_streams(model, groups, type))
+    streams = fmt::format("    streams: {{together: {:.3f}, hidden: {:.2f}}}\n", fitted->together, fitted->hidden);
   return {fmt::format("  {}:\n    provenance: {}\n    {}\n", name_of(type), provenance, to_yaml(quality)) +
-              to_yaml(model, 4),
+              to_yaml(model, 4) + streams,
           summary_of(fmt::format("gemm {}", name_of(type)), quality)};
 }
 

@@ -383,8 +383,9 @@ ScanSample measured_scan(const TableLine& line) {
       (!convolution &&
        !named(
            kind, std::size(kMeasuredScans), [](std::size_t i) { return kMeasuredScans[i]->name; }, found)))
-    line.fail("name", "got '" + std::string(name) +
-                          "', expected mamba2, gated_delta, kda, lightning or convolution, then _forward or _backward");
+    line.fail("name",
+              "got '" + std::string(name) +
+                  "', expected mamba2, gated_delta, kda, lightning, rwkv7 or convolution, then _forward or _backward");
   s.pass = pass == "backward" ? ScanPass::backward : ScanPass::forward;
   s.batch = line.optional_count("batch", 1);
   s.positions = line.count("seq");
@@ -400,6 +401,33 @@ ScanSample measured_scan(const TableLine& line) {
     s.value_dim = line.count("head_dim");
     s.chunk = s.kind->chunk;
   }
+  return {s, line.number("seconds")};
+}
+
+SparseSample measured_sparse(const TableLine& line) {
+  const std::string_view name = line.text("name");
+  const std::size_t mark = name.rfind('_');
+  const std::string_view kernel = name.substr(0, mark),
+                         pass = mark == std::string_view::npos ? "" : name.substr(mark + 1);
+  std::size_t found = 0;
+  const bool known = named(
+      kernel, std::size(kSparseKernels), [](std::size_t i) { return name_of(kSparseKernels[i]); }, found);
+  const bool attends = known && kSparseKernels[found] >= MixerKernel::attention;
+  if (!known || !(pass == "forward" || (pass == "backward" && attends)))
+    line.fail("name", "got '" + std::string(name) +
+                          "', expected index_forward, choice_forward, or attention or block_attention, then _forward "
+                          "or _backward");
+  SparseKernel s;
+  s.kernel = kSparseKernels[found];
+  s.pass = pass == "backward" ? ScanPass::backward : ScanPass::forward;
+  s.dtype = data_type(line);
+  s.chosen = line.count("m");
+  s.block = line.count("n");
+  s.query_dim = line.count("k");
+  s.positions = line.count("seq");
+  s.heads = line.count("heads");
+  s.key_heads = line.count("kv_heads");
+  s.value_dim = line.count("head_dim");
   return {s, line.number("seconds")};
 }
 
@@ -427,6 +455,8 @@ void read_measured(const TableLine& line, Samples& out) {
     out.power.push_back(measured_power(line));
   else if (kind == "scan")
     out.scans.push_back(measured_scan(line));
+  else if (kind == "sparse")
+    out.sparse.push_back(measured_sparse(line));
   else if (kind == "host" || kind == "interference")
     out.facts.push_back({std::string(kind), std::string(line.text("name")),
                          static_cast<double>(line.optional_count("bytes")), line.number("seconds")});

@@ -76,6 +76,11 @@ struct ScanSample {
   Scan shape;
   double seconds = 0;
 };
+/// A kernel of attention to chosen keys.
+struct SparseSample {
+  SparseKernel shape;
+  double seconds = 0;
+};
 /// Measured, but not what a profile is fitted to: host costs, streaming kernels that no step here runs, interference.
 struct FactSample {
   std::string kind, name;  // class and name of the row
@@ -123,6 +128,7 @@ struct Samples {
   std::vector<SteadySample> steady;
   std::vector<PowerSample> power;
   std::vector<ScanSample> scans;
+  std::vector<SparseSample> sparse;
   std::vector<FactSample> facts;
   std::vector<ServedSample> served;
   std::map<std::string, std::size_t> limited;  // rows of which a driver said what held the clock back, by that
@@ -131,12 +137,13 @@ struct Samples {
 /// The header of the table that `orrery calibrate` writes. class: gemm | batched_gemm | grouped_gemm | attention |
 /// streaming | host | sustained | power | interference | collective | paged_attention | experts | sampling (their
 /// sizes: calibration/kernels/abi.h) | scan (name <kind>_<pass>; k: channels of a key, or taps of a convolution of n
-/// channels; heads of values, kv_heads of keys, head_dim: channels of a value); name: empty or `accumulate` for gemm,
-/// forward | backward for attention, <kernel>_<percent of the time> or idle for power, else the kernel, cost or
-/// operation; form: tn (forward), nn (data gradient), nt (weight gradient); seconds: the median over repeats, for
-/// sustained and interference the ratio; spread_pct: half the interquartile range over the median; error: relative,
-/// against float64. Fields that a class lacks are empty. limited: what held the clock back while a row was measured
-/// (power, heat, setting or board, joined by +); tables of before lack the column.
+/// channels; heads of values, kv_heads of keys, head_dim: channels of a value) | sparse (name <kernel>_<pass>; m: keys
+/// that a query attends to, n: keys that are chosen together, k: channels of a key, head_dim: of a value); name: empty
+/// or `accumulate` for gemm, forward | backward for attention, <kernel>_<percent of the time> or idle for power, else
+/// the kernel, cost or operation; form: tn (forward), nn (data gradient), nt (weight gradient); seconds: the median
+/// over repeats, for sustained and interference the ratio; spread_pct: half the interquartile range over the median;
+/// error: relative, against float64. Fields that a class lacks are empty. limited: what held the clock back while a row
+/// was measured (power, heat, setting or board, joined by +); tables of before lack the column.
 inline constexpr const char* kMeasuredColumns =
     "class,name,dtype,form,m,n,k,batch,seq,heads,kv_heads,head_dim,window,elements,bytes,gpus,seconds,spread_pct,"
     "repeats,error,sm_mhz,power_w,limited";

@@ -1,11 +1,15 @@
-// Scans of mixers with a state, whose kernels are Python's: Triton kernels of flash-linear-attention and mamba_ssm, and
-// causal-conv1d's convolution. They are run where PyTorch runs them, by a process of the Python interpreter, which is
-// told the cases line by line and answers each with its time; what it does not have, it names.
+// Kernels that are Python's: scans of mixers with a state (Triton kernels of flash-linear-attention and mamba_ssm, and
+// causal-conv1d's convolution), and sparse attention (DeepGEMM's scores of an indexer, PyTorch's choice of the highest,
+// as Megatron-Core runs it, FlashMLA's attention to chosen keys, and flash-linear-attention's to chosen blocks of
+// them). They are run where PyTorch runs them, by a process of the Python interpreter, which is told the cases line by
+// line and answers each with its time; what it does not have, it names.
 #pragma once
 
 #include <functional>
 #include <map>
 #include <string>
+#include <string_view>
+#include <variant>
 #include <vector>
 
 #include "calibration/device/scan.h"
@@ -13,11 +17,13 @@
 namespace orrery::calibration {
 
 struct ScanCase {
-  Scan shape;  // of a convolution `channels`, else heads
+  std::variant<Scan, SparseKernel> shape;  // of a convolution `channels`, else heads
 };
 
-/// Forward and backward passes of every kind, few and many positions; `quick`: of one width.
+/// Passes of every kind that has a public kernel, few and many positions; `quick`: of one width.
 std::vector<ScanCase> scan_cases(bool quick);
+/// "scan" or "sparse": as in the samples' column class.
+std::string_view class_of(const ScanCase& what);
 /// "gated_delta_forward": as in the samples' column name.
 std::string name_of(const ScanCase& what);
 /// The first columns of a row of the samples: what is measured (measurement.h, kCaseColumns).
@@ -34,8 +40,9 @@ std::string python_program();
 
 /// What became of the cases.
 struct ScanRun {
-  std::string libraries;                        // that were found, with versions
-  std::map<std::string, std::size_t> problems;  // cases that were not measured, by reason
+  std::string libraries;  // that were found, with versions
+  /// Cases that were not measured, by class and reason.
+  std::map<std::string, std::map<std::string, std::size_t>, std::less<>> problems;
 };
 /// Runs cases on GPU `device` for at most `budget` seconds in all; `measured` is called with each that ends well, and
 /// ends the run by returning false. Never throws for what Python or its packages do.

@@ -39,7 +39,10 @@ struct LayerBytes {
   double bytes = 0;
 };
 /// What an iteration asks of an engine's kernels, or of the device's own.
-using ServedPart = std::variant<Asked, ServedProduct, Gemm, LayerBytes>;
+struct DecodesBeside {
+  Asked decodes;  // in one launch with the prompts ahead of it, if any
+};
+using ServedPart = std::variant<Asked, DecodesBeside, ServedProduct, Gemm, LayerBytes>;
 
 /// A row of which a fit learns nothing: several kernels one after another, or one that is a part of another's table.
 struct WholeSample {

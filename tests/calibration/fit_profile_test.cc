@@ -224,16 +224,17 @@ TEST_CASE("what was measured of the host and beside traffic is what the profile 
   CHECK(yaml.find("host_link: 20.00 GB/s") != std::string::npos);  // the slower direction's
 }
 
-TEST_CASE("measured scans become the rates of a profile, and those that were not measured stay the base's") {
+TEST_CASE("measured scans become the rates of their kinds, and those that were not measured stay the base's") {
   const DeviceProfile truth = profile("a100-sxm-80gb").isolated();
   const double bandwidth = truth.memory_bandwidth().value(), peak = truth.peak(DataType::bf16).value();
-  const MixerRates chunks{4e-6, 0.6, 0.2}, convolution{2e-6, 0.8, 0};
+  const MixerRates slow{4e-6, 0.3, 0.1}, fast{3e-6, 0.8, 0.4}, convolution{2e-6, 0.8, 0};
   Samples samples = measured(truth);
   const auto add = [&](Scan s) {
-    const MixerRates& rates = s.kernel == MixerKernel::convolution ? convolution : chunks;
+    const MixerRates& rates = s.kernel == MixerKernel::convolution ? convolution : s.kind == &kMamba2Scan ? slow : fast;
     samples.scans.push_back({s, seconds_of(work_of(s), rates, bandwidth, peak)});
   };
-  const auto all = [&](const ScanKind& kind, std::int64_t heads, std::int64_t key_heads, std::int64_t value_dim) {
+  const auto all = [&](const ScanKind& kind, std::int64_t heads, std::int64_t key_heads, std::int64_t value_dim,
+                       const auto& use) {
     for (const std::int64_t positions : {256, 4096, 16384})
       for (const ScanPass pass : {ScanPass::forward, ScanPass::backward}) {
         Scan s;
@@ -245,21 +246,31 @@ TEST_CASE("measured scans become the rates of a profile, and those that were not
         s.value_dim = value_dim;
         s.chunk = kind.chunk;
         s.pass = pass;
-        add(s);
+        use(s);
       }
   };
-  all(kMamba2Scan, 128, 8, 64);
-  all(kGatedDeltaScan, 32, 32, 128);
+  all(kMamba2Scan, 128, 8, 64, add);
+  all(kGatedDeltaScan, 32, 32, 128, add);
   const std::string of_chunks = fit_profile(known_facts(truth), samples, nullptr);
-  const auto same_times = [&](const DeviceProfile& fitted) {
+  const DeviceProfile fitted = load(of_chunks).isolated();
+  const auto same_times = [&](const DeviceProfile& device) {
     for (const ScanSample& s : samples.scans)
-      CHECK(to_seconds(fitted.isolated().scan(s.shape)) == Approx(s.seconds).epsilon(0.03));
+      CHECK(to_seconds(device.isolated().scan(s.shape)) == Approx(s.seconds).epsilon(0.03));
   };
-  same_times(load(of_chunks));
+  same_times(fitted);
   // The convolution's are as an H100's, and the profile says so.
-  CHECK(of_chunks.find("as Python runs them: gated_delta, gated_delta backward, mamba2, mamba2 backward;") !=
-        std::string::npos);
-  CHECK(of_chunks.find("what is not said: as an H100") != std::string::npos);
+  CHECK(of_chunks.find("as Python runs them: gated_delta, gated_delta backward, mamba2, mamba2 backward; at the rates "
+                       "of these together: kda, lightning, rwkv7; convolution: as an H100'") != std::string::npos);
+  CHECK(fitted.has(kMamba2Scan));
+  CHECK(!fitted.has(kKdaScan));
+  // A kind that was not measured runs at rates between those of the kinds that were.
+  all(kKdaScan, 32, 32, 128, [&](const Scan& s) {
+    if (s.positions < 4096) return;
+    INFO(s.positions);
+    const double time = to_seconds(fitted.scan(s));
+    CHECK(time < seconds_of(work_of(s), slow, bandwidth, peak));
+    CHECK(time > seconds_of(work_of(s), fast, bandwidth, peak));
+  });
   Scan s;
   s.kernel = MixerKernel::convolution;
   s.channels = 8192;
@@ -273,6 +284,50 @@ TEST_CASE("measured scans become the rates of a profile, and those that were not
   // Without a scan, the section of the base holds.
   const BaseProfile shipped{"h100-sxm-80gb", profile("h100-sxm-80gb"), {8, 450e9, 0.88, true, false}, {}};
   CHECK(load(fit_profile(known_facts(shipped.device), Samples{}, &shipped)).scan(s) == shipped.device.scan(s));
+}
+
+TEST_CASE("measured sparse attention becomes its kernels' rates, each at the peak of the type that it ran in") {
+  const DeviceProfile h100 = profile("h100-sxm-80gb");
+  const double bandwidth = h100.memory_bandwidth().value();
+  const BaseProfile shipped{"h100-sxm-80gb", h100, {8, 450e9, 0.88, true, false}, {}};
+  const MixerRates index{5e-6, 0.7, 0.3}, choice{20e-6, 0.05, 0}, single{5e-6, 0.6, 0.5}, blocks{8e-6, 0.3, 0.2};
+  Samples samples;
+  std::vector<SparseKernel> all;
+  const auto add = [&](MixerKernel kernel, const MixerRates& rates, DataType type, ScanPass pass, std::int64_t heads,
+                       std::int64_t key_heads, std::int64_t query, std::int64_t value, std::int64_t block) {
+    for (const std::int64_t positions : {512, 2048, 8192, 32768}) {
+      const SparseKernel s{kernel, pass, type, positions, heads, key_heads, query, value, 2048 / (block > 1 ? 2 : 1),
+                           block};
+      const double peak = kernel == MixerKernel::choice ? 0 : h100.peak(type).value();
+      samples.sparse.push_back({s, seconds_of(work_of(s), rates, bandwidth, peak)});
+    }
+  };
+  add(MixerKernel::index, index, DataType::fp8, ScanPass::forward, 64, 1, 128, 1, 1);
+  add(MixerKernel::choice, choice, DataType::fp32, ScanPass::forward, 1, 1, 1, 1, 1);
+  add(MixerKernel::block_attention, blocks, DataType::bf16, ScanPass::forward, 64, 4, 128, 128, 64);
+  add(MixerKernel::block_attention, blocks, DataType::bf16, ScanPass::backward, 64, 4, 128, 128, 64);
+  const auto times = [&](const DeviceProfile& device) {
+    for (const SparseSample& s : samples.sparse) {
+      INFO(name_of(s.shape.kernel) << " of " << s.shape.positions);
+      CHECK(to_seconds(device.isolated().mixer(s.shape.kernel, work_of(s.shape), s.shape.dtype)) ==
+            Approx(s.seconds).epsilon(0.03));
+    }
+  };
+  const auto fitted = [&] { return fit_profile(known_facts(h100), samples, &shipped); };
+  const std::string without = fitted();
+  CHECK(without.find("as Python runs them: block_attention, block_attention backward, choice, index; attention: as "
+                     "h100-sxm-80gb'") != std::string::npos);
+  times(load(without));
+  add(MixerKernel::attention, single, DataType::bf16, ScanPass::forward, 128, 1, 576, 512, 1);
+  times(load(fitted()));
+  // Products bind what a query does with its keys at every length: no share of bandwidth is told by these.
+  const std::string with = fitted();
+  const std::size_t at = with.find("\n  attention: {", with.find("\nsparse:"));
+  REQUIRE(at != std::string::npos);
+  const std::string line = with.substr(at + 1, with.find('\n', at + 1) - at);
+  CHECK(line.find("rate: ") != std::string::npos);
+  CHECK(line.find("bandwidth: ") == std::string::npos);
+  CHECK(line.find("bandwidth'}") > line.find("not told by it and inherited: "));
 }
 
 TEST_CASE("stated uncertainty covers about nine in ten samples that the fit has not seen") {

@@ -230,29 +230,44 @@ TEST_CASE("what a calibration writes is read back") {
   CHECK(s.collective[0].gpus == 8);
 }
 
-TEST_CASE("rows of scans are read as they are written, and what is none is refused by name") {
+TEST_CASE("rows of scans and sparse attention are read as they are written, and what is none is refused by name") {
   std::string csv = std::string(kMeasuredColumns) + "\n";
   const std::vector<ScanCase> cases = scan_cases(false);
   for (std::size_t i = 0; i < cases.size(); ++i)
     csv += row_of(cases[i], {1e-6 * static_cast<double>(i + 1), 0.5, 5}) + "\n";
   const auto file = std::filesystem::temp_directory_path() / "orrery_scans_test.csv";
   std::ofstream(file) << csv;
-  const std::vector<ScanSample> read = read_samples(file.string()).scans;
+  const Samples read = read_samples(file.string());
   std::filesystem::remove(file);
-  REQUIRE(read.size() == cases.size());
-  for (std::size_t i = 0; i < read.size(); ++i) {
+  REQUIRE(read.scans.size() + read.sparse.size() == cases.size());
+  CHECK(read.sparse.size() > 12);
+  std::size_t scans = 0, sparse = 0;
+  for (std::size_t i = 0; i < cases.size(); ++i) {
     INFO(name_of(cases[i]));
-    CHECK(key_of(ScanCase{read[i].shape}) == key_of(cases[i]));
-    CHECK(read[i].seconds == Approx(1e-6 * static_cast<double>(i + 1)));
-    const MixerWork asked = work_of(cases[i].shape), found = work_of(read[i].shape);
-    CHECK(found.bytes == asked.bytes);
-    CHECK(found.flops == asked.flops);
+    const bool scan = std::holds_alternative<Scan>(cases[i].shape);
+    const auto same = [&](const auto& found) {
+      CHECK(key_of(ScanCase{found.shape}) == key_of(cases[i]));
+      CHECK(found.seconds == Approx(1e-6 * static_cast<double>(i + 1)));
+      const MixerWork asked = std::visit([](const auto& shape) { return work_of(shape); }, cases[i].shape);
+      CHECK(work_of(found.shape).bytes == asked.bytes);
+      CHECK(work_of(found.shape).flops == asked.flops);
+    };
+    if (scan)
+      same(read.scans.at(scans++));
+    else
+      same(read.sparse.at(sparse++));
   }
   for (const char* name : {"mamba3_forward", "mamba2", "mamba2_sideways", "_forward"}) {
     INFO(name);
     const std::string one =
         std::string(kMeasuredColumns) + "\nscan," + name + ",bfloat16,,,,128,1,256,8,8,64,,,,,1e-5,1,5,,,,\n";
     CHECK(complaint(one).find("expected mamba2, gated_delta") != std::string::npos);
+  }
+  for (const char* name : {"index_backward", "chunks_forward", "attention", "choice_"}) {
+    INFO(name);
+    const std::string one =
+        std::string(kMeasuredColumns) + "\nsparse," + name + ",bfloat16,,64,1,128,1,256,8,8,64,,,,,1e-5,1,5,,,,\n";
+    CHECK(complaint(one).find("expected index_forward") != std::string::npos);
   }
 }
 

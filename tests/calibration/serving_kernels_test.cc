@@ -286,12 +286,39 @@ TEST_CASE("sampling takes its launch, and waves of rows or the memory's rate") {
         Approx(10e-6 + std::max(9 * row, rows * 2 * 131072 / (0.5 * memory))));
 }
 
+TEST_CASE("where no queries are packed, decodes beside prompts take a tile for each head; elsewhere as long as alone") {
+  const Settings document = orrery::scenarios::parse_yaml(
+      "name: x\nquery_tiles: {rate: 0.5, setup: 2 us, bandwidth: 0.8}\nengines: {vllm: {}, trtllm: {}}\n", "x.yaml");
+  const DeviceProfile h100 = profile("h100-sxm-80gb");
+  const ServingKernels kernels(h100, Engine::vllm, &document), others(h100, Engine::trtllm, &document);
+  CHECK(kernels.packs_no_queries());
+  CHECK(!others.packs_no_queries());
+  const double processors = static_cast<double>(h100.processors());
+  // 64 rows of a tile times a key and a value of 128 channels each.
+  const double key = 4.0 * 64 * 128 / (0.5 * h100.peak(DataType::bf16).value() / processors);
+  // One sequence waits for its keys one after the other, beside whatever prompts there are.
+  const DecodeAttention one{1, 16384, 0, 32, 8, 128};
+  CHECK(kernels.seconds_beside(one, 10e-6) == Approx(2e-6 + 16384 * key - 10e-6));
+  CHECK(kernels.seconds_beside(one, 1) == Approx(32 / processors * (2e-6 + 16384 * key)));
+  CHECK(others.seconds_beside(one, 10e-6) == others.seconds(one));
+  // More sequences than processors: every head reads the keys of its own, 512 bytes each.
+  const DecodeAttention many{1024, 1024.0 * 8192, 0, 32, 8, 128};
+  const double read = 1024.0 * 8192 * 32 * 512 / (0.8 * h100.memory_bandwidth().value());
+  const double computed = 1024 * 32 / processors * (2e-6 + 8192 * key);
+  CHECK(kernels.seconds_beside(many, 1e-3) == Approx(std::max(read, computed)));
+  // With no prompts at all, a launch too.
+  CHECK(kernels.seconds_beside(many, 0) > std::max(read, computed));
+  CHECK(kernels.seconds_beside(many, 0) < std::max(read, computed) + 50e-6);
+  CHECK(kernels.seconds_beside({0, 0, 0, 32, 8, 128}, 1e-3) == 0);
+}
+
 TEST_CASE("documents of engines' kernels are checked") {
   const auto load = [](const std::string& text) {
     const Settings document = orrery::scenarios::parse_yaml(text, "x.yaml");
     ServingKernels(profile("h100-sxm-80gb"), Engine::vllm, &document);
   };
   CHECK_THROWS_AS(load("name: x\nengines: {vlm: {}}\n"), UserError);
+  CHECK_THROWS_AS(load("name: x\nquery_tiles: {rate: 2, setup: 2 us, bandwidth: 0.8}\nengines: {}\n"), UserError);
   CHECK_THROWS_AS(load("name: x\nengines: {vllm: {decode-attention: {bf32: {}}}}\n"), UserError);
   CHECK_THROWS_AS(load("name: x\nengines: {vllm: {all-reduce: {graph: {launch: 1 us}}}}\n"), UserError);
   const std::string whole =

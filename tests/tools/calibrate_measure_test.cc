@@ -77,6 +77,21 @@ TEST_CASE("a run measures every class, names what it could not, and writes sampl
   CHECK(std::none_of(rows.begin(), rows.end(), [](const std::string& row) { return row.starts_with("collective,"); }));
   CHECK(outcome.out.find("out of memory") != std::string::npos);
   CHECK(outcome.out.find("libnccl.so.2 not found") != std::string::npos);
+  // One list says where every section comes from.
+  const auto listed = [&](const std::string& title) {
+    const std::size_t from = outcome.out.find("\n  " + title + ": ");
+    if (from == std::string::npos) return std::string();
+    std::size_t to = from + 1;
+    do to = outcome.out.find('\n', to + 1);
+    while (to != std::string::npos && outcome.out.compare(to, 5, "\n    ") == 0);
+    return outcome.out.substr(from, to - from);
+  };
+  for (const char* section : {"gemm.bf16", "attention", "interference"})
+    CHECK(listed("measured here").find(section) != std::string::npos);
+  for (const char* section : {"streaming", "power", "node (host_link)"})
+    CHECK(listed("measured here in part").find(section) != std::string::npos);
+  for (const char* section : {"collectives", "experts", "sparse"})
+    CHECK(listed("inherited from h200-sxm-141gb").find(section) != std::string::npos);
   // 8192^3: 10 us and 1.0995 PFLOP at 500 TFLOP/s, within the fake's 1 %; half of the range 1.00 to 1.01 is the spread.
   const auto row = std::find_if(rows.begin(), rows.end(), [](const std::string& r) {
     return r.starts_with("gemm,,bfloat16,tn,8192,8192,8192,1,");
@@ -171,18 +186,37 @@ TEST_CASE(
   CHECK(seconds("scan,kda_backward,bfloat16,,,,128,1,8192,32,32,128,") == Approx(3 * delta));
   CHECK(seconds("scan,mamba2_forward,bfloat16,,,,128,1,256,128,8,64,") == Approx(5e-6 + 2e-12 * 256 * 128 * 64));
   CHECK(seconds("scan,convolution_forward,bfloat16,,,8192,4,1,256,") == Approx(5e-6 + 2e-12 * 256 * 8192));
+  CHECK(seconds("scan,rwkv7_backward,bfloat16,,,,64,1,8192,40,40,64,") == Approx(3 * (5e-6 + 2e-12 * 8192 * 40 * 64)));
   CHECK(seconds("scan,lightning_forward") == 0);
+  // Of sparse attention queries are the first argument, and scores of the choice.
+  const double positions = 8192;
+  CHECK(seconds("sparse,index_forward,fp8_e4m3,,2048,1,128,1,8192,64,1,1,") ==
+        Approx(5e-6 + 2e-12 * positions * 64 * 128));
+  CHECK(seconds("sparse,choice_forward,float32,,2048,1,1,1,8192,1,1,1,") ==
+        Approx(5e-6 + 2e-12 * positions * positions));
+  CHECK(seconds("sparse,attention_forward,bfloat16,,2048,1,576,1,8192,128,1,512,") ==
+        Approx(5e-6 + 2e-12 * positions * 128 * 576));
+  CHECK(seconds("sparse,block_attention_backward,bfloat16,,1024,64,128,1,8192,64,4,128,") ==
+        Approx(3 * (5e-6 + 2e-12 * positions * 64 * 128)));
+  CHECK(outcome.out.find("deep_gemm 2.9") != std::string::npos);
   const std::string profile = tests::read_file(folder.file("p.yaml"));
   INFO(profile);
-  const std::size_t section = profile.find("\nscans:\n  provenance: 'measured here, as Python runs them: convolution,");
+  const std::size_t section = profile.find("\nscans:\n  provenance: 'as Python runs them: convolution,");
   REQUIRE(section != std::string::npos);
-  CHECK(profile.find("  chunks: {launch: ", section) != std::string::npos);
+  CHECK(profile.find("; at the rates of these together: lightning'", section) != std::string::npos);
+  for (const char* kind : {"  chunks: {", "  mamba2: {", "  gated_delta: {", "  kda: {", "  rwkv7: {"}) {
+    INFO(kind);
+    CHECK(profile.find(kind, section) != std::string::npos);
+  }
+  CHECK(profile.find("\nsparse:\n  provenance: 'as Python runs them: attention, block_attention, block_attention "
+                     "backward, choice, index'") != std::string::npos);
   CHECK(profile.find("not measured: 4 scan") != std::string::npos);
   const Outcome check =
       tests::orrery({"calibrate", "--check", folder.file("p.yaml"), folder.file("p.csv"), "--json", "-"});
   REQUIRE(check.status == 0);
   // A convolution is a launch and bytes, two passes of two rates: within their distance.
   CHECK(nlohmann::json::parse(check.out).at("kernels").contains("scan gated_delta, backward"));
+  CHECK(nlohmann::json::parse(check.out).at("kernels").contains("sparse index"));
   REQUIRE(calibrate(folder, {"--resume"}).status == 0);
   CHECK(rows_of(folder.file("p.csv")) == rows);
 }
@@ -192,7 +226,8 @@ TEST_CASE("without a Python that has PyTorch, scans stay the shipped profile's, 
   const Environment none("ORRERY_PYTHON", "/no/such/python");
   const Outcome outcome = calibrate(folder);
   REQUIRE(outcome.status == 0);
-  CHECK(outcome.out.find("not measured: 20 scan: /no/such/python: ") != std::string::npos);
+  CHECK(outcome.out.find("not measured: 24 scan: /no/such/python: ") != std::string::npos);
+  CHECK(outcome.out.find("not measured: 10 sparse: /no/such/python: ") != std::string::npos);
   const std::string profile = tests::read_file(folder.file("p.yaml"));
   CHECK(profile.find("/no/such/python") != std::string::npos);
   CHECK(profile.find("\nscans:") == std::string::npos);

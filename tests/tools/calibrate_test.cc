@@ -167,9 +167,53 @@ TEST_CASE("scans come from the user's own trace as well, unless they were measur
     const std::size_t at = profile.find("bandwidth: ", profile.find("  " + section + ":\n", profile.find("\nscans:")));
     return at == std::string::npos ? 0.0 : std::stod(profile.substr(at + 11));
   };
-  CHECK(number("chunks") == Approx(0.25).epsilon(0.02));
+  CHECK(number("mamba2") == Approx(0.25).epsilon(0.02));  // the kind alone
   CHECK(number("convolution") == Approx(0.5).epsilon(0.02));
   const std::string measured =
       folder.write("device.yaml", "inherits: b200-sxm-180gb\nscans: {provenance: measured here}\n");
   CHECK(learnt(measured).find("\nscans:") == std::string::npos);
+}
+
+TEST_CASE("sparse attention comes from the user's own trace as well, kernel by kernel") {
+  const Folder folder;
+  const std::string scenario = folder.write(
+      "s.yaml",
+      "cluster: {device: h100-sxm-80gb, gpus: 8}\n"
+      "model: {hidden: 2048, vocab: 32000, seq: 16384, gated_mlp: true, positions: rotary, norm: rms_norm, biases: "
+      "none,\n"
+      "        ffn_hidden: 5632, blocks: [{pattern: A+mlp, repeat: 4}],\n"
+      "        mixers: {A: {kind: dsa, heads: 16, q_lora: 512, kv_lora: 256, qk_nope_dim: 64, qk_rope_dim: 32,\n"
+      "                     v_dim: 64, index_heads: 16, index_dim: 128, index_top_k: 2048}}}\n"
+      "parallelism: {tensor: 1, pipeline: 1, data: 8, sharding: optimizer}\n"
+      "batch: {global: 8, micro: 1}\nprecision: bf16\nsoftware: megatron-core-0.16\n");
+  const Outcome run = tests::orrery(
+      {"run", scenario, "--trace", folder.file("t.json"), "--set", "cluster.device.sparse.index.rate=0.4", "--set",
+       "cluster.device.sparse.choice.bandwidth=0.06", "--set", "cluster.device.sparse.attention.rate=0.3"});
+  INFO(run.err);
+  REQUIRE(run.status == 0);
+  const auto learnt = [&](const std::string& device) {
+    const Outcome outcome = tests::orrery({"calibrate", "--learn", folder.file("t.json"), "--scenario", scenario,
+                                           "--set", "cluster.device=" + device, "--out", folder.file("d.yaml")});
+    INFO(outcome.err);
+    REQUIRE(outcome.status == 0);
+    CHECK(outcome.out.find("learnt from traces, the rest as inherited: ") != std::string::npos);
+    return tests::read_file(folder.file("d.yaml"));
+  };
+  const std::string profile = learnt("h100-sxm-80gb");
+  INFO(profile);
+  const auto number = [&](const std::string& section, const std::string& key) {
+    const std::size_t from = profile.find("  " + section + ":\n", profile.find("\nsparse:"));
+    const std::size_t at = profile.find(key + ": ", from);
+    return from == std::string::npos || at == std::string::npos ? 0.0 : std::stod(profile.substr(at + key.size() + 2));
+  };
+  CHECK(number("index", "rate") == Approx(0.4).epsilon(0.03));
+  CHECK(number("choice", "bandwidth") == Approx(0.06).epsilon(0.03));
+  CHECK(number("attention", "rate") == Approx(0.3).epsilon(0.03));
+  CHECK(profile.find("block_attention") == std::string::npos);
+  // What says that it was measured stays as it is.
+  const std::string measured =
+      folder.write("device.yaml", "inherits: h100-sxm-80gb\nsparse: {index: {rate: 0.5, provenance: measured here}}\n");
+  const std::string rest = learnt(measured);
+  CHECK(rest.find("\n  index:") == std::string::npos);
+  CHECK(rest.find("\n  choice:") != std::string::npos);
 }

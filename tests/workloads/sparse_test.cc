@@ -2,9 +2,12 @@
 // for every model, and what its keys move.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string>
+#include <variant>
 #include <vector>
 
+#include "calibration/device/scan.h"
 #include "scenarios/library.h"
 #include "sim/error.h"
 #include "tests/catch.h"
@@ -98,6 +101,42 @@ TEST_CASE("sparse mixers weigh what their papers say") {
   const double few = 2 * h * 2 * wide + 4 * 2 * wide + wide;  // overlapping: twice
   const double own = 2 * h * 2 * index + 4 * 2 * index + index;
   CHECK(parameters_of(kFew) == Approx(base + few + q * index_heads * index + h * index_heads + own));
+}
+
+TEST_CASE("kernels of sparse attention do what those that calibrate runs do") {
+  using calibration::MixerKernel;
+  using calibration::ScanPass;
+  const auto kernels_of = [](const std::string& mixers) {
+    std::vector<MixerOp::Kernel> out;
+    for (const Layer& layer : network_of(sparse_job("A E A E", mixers, "tensor: 1, expert: 8")).kinds)
+      for (const LayerOp& op : layer.ops)
+        if (const auto* mixer = std::get_if<MixerOp>(&op)) {
+          out.insert(out.end(), mixer->forward.begin(), mixer->forward.end());
+          out.insert(out.end(), mixer->backward.begin(), mixer->backward.end());
+        }
+    return out;
+  };
+  const auto same = [](const std::vector<MixerOp::Kernel>& kernels, std::string_view name,
+                       const calibration::SparseKernel& measured) {
+    INFO(name);
+    const auto found = std::find_if(kernels.begin(), kernels.end(), [&](const auto& k) { return k.name == name; });
+    REQUIRE(found != kernels.end());
+    const calibration::MixerWork work = work_of(measured);
+    CHECK(found->kernel == measured.kernel);
+    CHECK(found->work.flops == Approx(work.flops).epsilon(1e-12));
+    CHECK(found->work.bytes == Approx(work.bytes).epsilon(1e-12));
+    CHECK(found->work.launches == work.launches);
+  };
+  const calibration::DataType bf16 = calibration::DataType::bf16;
+  const std::vector<MixerOp::Kernel> latent = kernels_of(kChosen), blocks = kernels_of(kBlocks);
+  same(latent, "index scores", {MixerKernel::index, ScanPass::forward, bf16, 4096, 4, 1, 64, 1, 512, 1});
+  same(latent, "choice of keys", {MixerKernel::choice, ScanPass::forward, bf16, 4096, 1, 1, 1, 1, 512, 1});
+  for (const ScanPass pass : {ScanPass::forward, ScanPass::backward}) {
+    const char* name = pass == ScanPass::forward ? "sparse attention" : "sparse attention backward";
+    same(latent, name, {MixerKernel::attention, pass, bf16, 4096, 8, 1, 128 + 32, 128, 512, 1});
+    // Four blocks of 128 keys for each head of keys.
+    same(blocks, name, {MixerKernel::block_attention, pass, bf16, 4096, 8, 4, 128, 128, 512, 128});
+  }
 }
 
 TEST_CASE("model FLOPs of sparse attention count chosen keys, and the causal ones the pairs below the diagonal") {

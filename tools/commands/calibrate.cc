@@ -199,6 +199,12 @@ Errors errors_of(const calibration::Samples& samples, const calibration::DeviceP
                            s.pass == calibration::ScanPass::backward ? ", backward" : ""),
                kByTime, sample.seconds * 1e6, device.scan(s), sample.seconds);
   }
+  for (const calibration::SparseSample& sample : samples.sparse) {
+    const calibration::SparseKernel& s = sample.shape;
+    errors.add(
+        fmt::format("sparse {}{}", name_of(s.kernel), s.pass == calibration::ScanPass::backward ? ", backward" : ""),
+        kByTime, sample.seconds * 1e6, device.mixer(s.kernel, work_of(s), s.dtype), sample.seconds);
+  }
   add_experts(samples, device, errors);
   add_served(samples, device, errors);
   add_exchanges(samples, device, links, errors);

@@ -27,6 +27,9 @@ std::string profile_text(const calibration::GpuFacts& facts, const std::string& 
 inline constexpr double kFarOffPct = 30;
 std::vector<std::string> far_off(const std::string& profile, const std::string& samples);
 
+/// What of a profile's file was measured, transferred, inherited or assumed: lines for people.
+std::string sources_text(const std::string& profile);
+
 /// Measures the GPU, then fits and writes a profile. Returns the exit status; throws sim::UserError. Whatever was
 /// measured stays in the samples file, however the run ends.
 int measure_device(const MeasureOptions& options);

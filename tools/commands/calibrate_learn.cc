@@ -19,12 +19,15 @@ namespace orrery::tools {
 
 namespace {
 
-/// Sections of a profile whose numbers were measured, by the first word of the keys that a class of kernels is told by.
+/// Sections of a profile whose numbers were measured, by the first word of the keys that a class of kernels is told by;
+/// of mixers' kernels each says so for itself.
 bool was_measured(const sim::Settings& device, const std::string& key) {
   const std::string first = key.substr(0, key.find('.'));
   const bool attention = key == "sustained.attention" || first == "attention_kernels";
-  const std::string section = first == "streaming" || first == "scans" ? first : attention ? "attention" : "gemm.bf16";
-  const sim::Settings* provenance = device.find_path(section + ".provenance");
+  const bool mixers = first == "scans" || first == "sparse";
+  const std::string section = first == "streaming" || mixers ? first : attention ? "attention" : "gemm.bf16";
+  const sim::Settings* provenance = mixers ? device.find_path(key.substr(0, key.rfind('.')) + ".provenance") : nullptr;
+  if (provenance == nullptr) provenance = device.find_path(section + ".provenance");
   return provenance != nullptr && provenance->text().starts_with("measured here");
 }
 
@@ -70,7 +73,7 @@ int learn_device(const LearnDeviceOptions& options) {
     table.add_row({row.what, fmt::format("{}", row.samples), time_text(row.measured_s), time_text(row.predicted_s)});
   table.write(std::cout);
   if (!kept.empty()) std::cout << wrapped(fmt::format("as measured before: {}", kept), "  ", "    ");
-  fmt::print("profile in {}\n", options.out);
+  fmt::print("profile in {}\n{}", options.out, sources_text(options.out));
   return kDone;
 }
 

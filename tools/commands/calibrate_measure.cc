@@ -300,14 +300,16 @@ Tally measure_all(GpuModule& module, const std::vector<PlannedCase>& plan, calib
   return tally;
 }
 
-/// Scans, as Python runs them, in what is left of the time.
+/// Scans and sparse attention, as Python runs them, in what is left of the time.
 void measure_scans(const MeasureOptions& options, calibration::Journal& journal, Tally& tally, double spent) {
   constexpr double kQuickSeconds = 90, kSeconds = 420;
-  Tally::OfClass& of = tally.classes["scan"];
+  const auto of = [&](const calibration::ScanCase& one) -> Tally::OfClass& {
+    return tally.classes[std::string(calibration::class_of(one))];
+  };
   std::vector<calibration::ScanCase> cases;
   for (const calibration::ScanCase& one : calibration::scan_cases(options.quick)) {
     if (journal.has(calibration::key_of(one)))
-      ++of.measured;
+      ++of(one).measured;
     else
       cases.push_back(one);
   }
@@ -317,10 +319,11 @@ void measure_scans(const MeasureOptions& options, calibration::Journal& journal,
   const calibration::ScanRun run = calibration::run_scans(
       options.device, cases, budget, [&](const calibration::ScanCase& what, const calibration::ScanTime& time) {
         journal.append(calibration::row_of(what, time));
-        ++of.measured;
+        ++of(what).measured;
         return !InterruptGuard::interrupted();
       });
-  for (const auto& [reason, count] : run.problems) of.problems[reason] += count;
+  for (const auto& [kind, reasons] : run.problems)
+    for (const auto& [reason, count] : reasons) tally.classes[kind].problems[reason] += count;
   tally.libraries = run.libraries;
   tally.interrupted = tally.interrupted || InterruptGuard::interrupted();
 }
@@ -465,7 +468,8 @@ int measure_device(const MeasureOptions& options) {
   }
   const std::string profile = profile_text(facts, samples, tally.problems());
   write_output(options.out, [&](std::ostream& out) { out << profile; });
-  fmt::print("profile in {}, its {} samples in {}\n", options.out, journal.rows(), samples);
+  fmt::print("profile in {}, its {} samples in {}\n{}", options.out, journal.rows(), samples,
+             sources_text(options.out));
   for (const std::string& line : far_off(options.out, samples)) fmt::print("{}", wrapped(line, "", "  "));
   return kDone;
 }

@@ -51,6 +51,22 @@ constexpr Row kCollectives[] = {
 };
 
 constexpr Row kKernels[] = {
+    // Sparse attention: DeepGEMM's scores of an indexer (sm90_fp8_mqa_logits), vLLM's, SGLang's and PyTorch's choice of
+    // the highest among many (its kernel of one block chooses experts too), FlashMLA, TileLang's examples and
+    // flash-linear-attention.
+    {"mqa_logits", OpClass::index_scores},
+    {"lightning_indexer", OpClass::index_scores},
+    {"topKPerRow", OpClass::key_choice},
+    {"top_k_per_row", OpClass::key_choice},
+    {"fast_topk", OpClass::key_choice},
+    {"topk_transform", OpClass::key_choice},
+    {"mbtopk", OpClass::key_choice},
+    {"sparse_attn_fwd", OpClass::sparse_attention},
+    {"sparse_mla_", OpClass::sparse_attention},
+    {"mla_sparse", OpClass::sparse_attention},
+    {"sparse_prefill", OpClass::sparse_attention},
+    {"fp8_sparse", OpClass::sparse_attention},
+    {"parallel_nsa", OpClass::sparse_attention},
     // Mixers with a state: mamba_ssm (ssd_combined.py), flash-linear-attention (fla/ops), causal-conv1d.
     {"causal_conv1d", OpClass::convolution},
     {"_chunk_scan_", OpClass::scan},
@@ -60,6 +76,8 @@ constexpr Row kKernels[] = {
     {"chunk_local_cumsum", OpClass::scan},
     {"chunk_gated_delta_rule", OpClass::scan},
     {"chunk_kda", OpClass::scan},
+    {"chunk_dplr", OpClass::scan},
+    {"chunk_rwkv7", OpClass::scan},
     {"chunk_scaled_dot_kkt", OpClass::scan},
     {"chunk_fwd_kernel", OpClass::scan},
     {"chunk_bwd_kernel", OpClass::scan},
@@ -416,18 +434,33 @@ std::string lowered(std::string_view name) {
 }  // namespace
 
 std::string_view name_of(OpClass what) {
-  static constexpr std::array<std::string_view, kOpClasses> kNames{"matrix products", "grouped products",
-                                                                   "attention",       "convolution",
-                                                                   "norms",           "softmax and loss",
-                                                                   "elementwise",     "copies and casts",
-                                                                   "random",          "look-ups",
-                                                                   "reductions",      "routing of experts",
-                                                                   "optimizer",       "fused",
-                                                                   "all-reduce",      "all-gather",
-                                                                   "reduce-scatter",  "all-to-all",
-                                                                   "send/receive",    "broadcast",
-                                                                   "collectives",     "memcpy",
-                                                                   "memset",          "scans",
+  static constexpr std::array<std::string_view, kOpClasses> kNames{"matrix products",
+                                                                   "grouped products",
+                                                                   "attention",
+                                                                   "convolution",
+                                                                   "norms",
+                                                                   "softmax and loss",
+                                                                   "elementwise",
+                                                                   "copies and casts",
+                                                                   "random",
+                                                                   "look-ups",
+                                                                   "reductions",
+                                                                   "routing of experts",
+                                                                   "optimizer",
+                                                                   "fused",
+                                                                   "all-reduce",
+                                                                   "all-gather",
+                                                                   "reduce-scatter",
+                                                                   "all-to-all",
+                                                                   "send/receive",
+                                                                   "broadcast",
+                                                                   "collectives",
+                                                                   "memcpy",
+                                                                   "memset",
+                                                                   "scans",
+                                                                   "index scores",
+                                                                   "choice of keys",
+                                                                   "sparse attention",
                                                                    "unknown"};
   return kNames[static_cast<std::size_t>(what)];
 }
@@ -449,6 +482,9 @@ OpClass class_of_operation(std::string_view operation) {
 
 OpClass class_of_own_kernel(std::string_view name, std::string_view kind) {
   if (name.ends_with("scan") || name.ends_with("scan backward")) return OpClass::scan;
+  if (name.starts_with("index scores")) return OpClass::index_scores;
+  if (name == "choice of keys") return OpClass::key_choice;
+  if (name.starts_with("sparse attention") || name == "target of the indexer") return OpClass::sparse_attention;
   if (name.find("convolution") != std::string_view::npos) return OpClass::convolution;
   if (kind == "matmul") return OpClass::matmul;
   if (kind == "attention") return OpClass::attention;

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "calibration/device/keys.h"
 #include "scenarios/library.h"
@@ -16,6 +17,7 @@
 #include "tools/learn/decompose.h"
 #include "tools/learn/predicted.h"
 #include "tools/report/text.h"
+#include "workloads/model/mixers/mixers.h"
 
 namespace orrery::tools {
 
@@ -61,8 +63,28 @@ const std::vector<Row>& rows() {
       {"optimizer", OpClass::optimizer, Phase::optimizer, {kShare + "optimizer"}},
       {"scans", OpClass::scan, {}, {"scans.chunks.bandwidth", "scans.chunks.rate"}},
       {"short convolutions", OpClass::convolution, {}, {"scans.convolution.bandwidth"}},
+      {"index scores", OpClass::index_scores, {}, {"sparse.index.bandwidth", "sparse.index.rate"}},
+      {"choice of keys", OpClass::key_choice, {}, {"sparse.choice.bandwidth"}},
+      {"sparse attention", OpClass::sparse_attention, {}, {"sparse.attention.bandwidth", "sparse.attention.rate"}},
   };
   return kRows;
+}
+
+/// Keys of a row for a job: scans of one kind have rates of their own, and so has attention to blocks.
+std::vector<std::string> keys_of(const Row& row, const workloads::Model& model) {
+  std::set<std::string_view> kinds;
+  bool blocks = false;
+  for (const workloads::Model::Block& block : model.pattern.kinds) {
+    if (block.state.any()) kinds.insert(block.state.kind->scan->name);
+    blocks = blocks || block.attention.sparse.block > 1;
+  }
+  std::string kernel;
+  if (row.of == OpClass::scan && kinds.size() == 1)
+    kernel = fmt::format("scans.{}", *kinds.begin());
+  else if (row.of == OpClass::sparse_attention && blocks)
+    kernel = "sparse.block_attention";
+  if (kernel.empty()) return row.keys;
+  return {kernel + ".bandwidth", kernel + ".rate"};
 }
 
 struct Times {
@@ -99,6 +121,10 @@ std::optional<double> value_of(const Settings& device, const std::string& key) {
     from = dot + 1;
   }
   if (at != nullptr) return at->as_number();
+  // What a kind of scan, or attention to blocks, lacks is as of all scans, or of single keys.
+  const std::string last = key.substr(key.rfind('.') + 1);
+  if (key.starts_with("sparse.block_attention.")) return value_of(device, "sparse.attention." + last);
+  if (key.starts_with("scans.") && !key.starts_with("scans.c")) return value_of(device, "scans.chunks." + last);
   if (!key.starts_with("sustained.")) return {};
   // Rates of fp8 and attention are those of products where a document leaves them out.
   return key == "sustained.matmul" ? 1.0 : value_of(device, "sustained.matmul");
@@ -147,7 +173,7 @@ std::vector<LearntKernels> learn_kernels(const Settings& document, const std::ve
     const Times seen = times_of(measured, row), now = times_of(first, row);
     if (seen.kernels < kFewest || now.kernels < kFewest || !(seen.seconds > 0) || !(now.seconds > 0)) continue;
     LearntKernels one{row.what, {}, {}, {}, seen.seconds, now.seconds, seen.kernels, false};
-    for (const std::string& key : row.keys) {
+    for (const std::string& key : keys_of(row, before.job.model)) {
       const auto value = value_of(device, key);
       if (!value) continue;
       one.keys.push_back(key);
@@ -220,11 +246,13 @@ std::string device_text(const std::vector<LearntKernels>& kernels, const Setting
     if (at != blocks.end()) kernels_of += fmt::format("  {}:\n    {}\n{}", kind, provenance, at->second);
   }
   if (!kernels_of.empty()) out += "attention_kernels:\n" + kernels_of;
-  std::string scans;
-  for (const char* kind : {"convolution", "chunks"})
-    if (const auto at = blocks.find(std::string("scans.") + kind); at != blocks.end())
-      scans += fmt::format("  {}:\n{}", kind, at->second);
-  if (!scans.empty()) out += fmt::format("scans:\n  {}\n{}", provenance, scans);
+  for (const std::string section : {"scans", "sparse"}) {
+    std::string mixers;
+    for (const auto& [block, lines] : blocks)
+      if (block.starts_with(section + "."))
+        mixers += fmt::format("  {}:\n    {}\n{}", block.substr(section.size() + 1), provenance, lines);
+    if (!mixers.empty()) out += fmt::format("{}:\n{}", section, mixers);
+  }
   return out;
 }
 

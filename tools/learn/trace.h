@@ -78,9 +78,12 @@ enum class OpClass : std::uint8_t {
   memcpy,
   memset,
   scan,
+  index_scores,
+  key_choice,
+  sparse_attention,
   unknown
 };
-inline constexpr std::size_t kOpClasses = 25;
+inline constexpr std::size_t kOpClasses = 28;
 
 /// One piece of work on a device.
 struct DeviceEvent {

@@ -135,21 +135,19 @@ void ChosenKeys::attend() {
                keys = batch_ * (s_.compressed() ? queries_ + keys_ : seq_) * real(x_.keys) * e_;
   const double numbers = s_.chooses() ? batch_ * queries_ * chosen() * real(s_.choices()) / real(s_.block) * kIndex : 0;
   const DataType type = w_.computation().precision.activations;
+  const MixerKernel kernel = s_.block > 1 ? MixerKernel::block_attention : MixerKernel::attention;
   MixerOp op;
-  op.forward = {{"sparse attention",
-                 MixerKernel::attention,
-                 {2 * batch_ * slots * heads * wide, rows + keys + numbers, 1},
-                 type}};
+  op.forward = {{"sparse attention", kernel, {2 * batch_ * slots * heads * wide, rows + keys + numbers, 1}, type}};
   if (s_.indexes())
     op.forward.push_back(
         {"target of the indexer",
-         MixerKernel::attention,
+         kernel,
          {2 * batch_ * queries_ * chosen() * heads * real(x_.query),
           batch_ * queries_ * (heads * real(x_.query) * e_ + kSingle * chosen() * real(s_.choices())) + keys, 1},
          type});
   const double products = real(3 * x_.query + 2 * x_.value);
   op.backward = {{"sparse attention backward",
-                  MixerKernel::attention,
+                  kernel,
                   {2 * batch_ * slots * heads * products, 2 * rows + (1 + 2 * kSingle / e_) * keys + numbers, 2},
                   type}};
   op.flops = 2 * batch_ * square * heads * wide;

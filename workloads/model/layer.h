@@ -152,6 +152,7 @@ struct MixerOp {
     calibration::MixerKernel kernel;
     calibration::MixerWork work;
     DataType type;
+    const calibration::ScanKind* scan = nullptr;  // of a scan: whose rates it may have
   };
   std::vector<Kernel> forward, backward;  // as they run
   /// Model FLOPs of the forward pass, whole squares of queries and keys counted, and what a causal mask leaves out.

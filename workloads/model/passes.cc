@@ -123,8 +123,8 @@ class LayerCompiler {
 
   // ---- mixers ----
   void run(const std::vector<MixerOp::Kernel>& kernels) {
-    for (const auto& [name, kind, work, type] : kernels) {
-      Kernel kernel{name, writer_.device().mixer(kind, work, type), false, work.flops, work.bytes, type};
+    for (const auto& [name, kind, work, type, scan] : kernels) {
+      Kernel kernel{name, writer_.device().mixer(kind, work, type, scan), false, work.flops, work.bytes, type};
       kernel.launches = work.launches;
       writer_.add(std::move(kernel));
     }

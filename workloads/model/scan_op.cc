@@ -16,7 +16,7 @@ using calibration::ScanPass;
 using sim::real;
 
 MixerOp::Kernel kernel(const Scan& scan, const char* name) {
-  return {name, scan.kernel, calibration::work_of(scan), scan.dtype};
+  return {name, scan.kernel, calibration::work_of(scan), scan.dtype, scan.kind};
 }
 
 double flops_step_by_step(const Scan& s) {

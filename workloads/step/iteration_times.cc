@@ -292,14 +292,17 @@ GpuWork IterationTimes::head(double sampled) const {
   return work;
 }
 
-IterationTimes::Part IterationTimes::of_decodes(const ServedOp& op, double sequences, double keys) const {
+IterationTimes::Part IterationTimes::of_decodes(const ServedOp& op, double sequences, double keys,
+                                                std::span<const calibration::PromptPiece> beside) const {
   Part part{"attention of decodes", Use::memory};
   if (const auto* a = std::get_if<AttendOp>(&op)) {
     const double visible = a->window > 0 ? std::min(keys, sequences * a->window) : keys;
     // Queries of one sequence see the same keys, as further heads would.
     const double heads = a->heads * checked();
-    part.seconds = kernels_.seconds(
-        calibration::DecodeAttention{sequences, visible, 0, heads, a->kv_heads, a->head_dim, a->window, a->kv_bytes});
+    const calibration::DecodeAttention shape{sequences,   visible,     0,         heads,
+                                             a->kv_heads, a->head_dim, a->window, a->kv_bytes};
+    part.seconds =
+        beside.empty() ? kernels_.seconds(shape) : kernels_.seconds_beside(shape, of_prompts(op, beside).seconds);
     part.flops = 4 * visible * heads * a->head_dim;
     part.bytes = 2 * visible * a->kv_heads * a->head_dim * a->kv_bytes;
   } else if (const auto* l = std::get_if<LatentOp>(&op)) {
@@ -354,10 +357,11 @@ double IterationTimes::mixer_seconds(const StateOp& op, double sequences, double
          took(phase == calibration::ServedPhase::prompt ? ScanPart::prompt : ScanPart::step);
 }
 
-GpuWork IterationTimes::attention(double sequences, double keys) const {
+GpuWork IterationTimes::attention(double sequences, double keys,
+                                  std::span<const calibration::PromptPiece> beside) const {
   GpuWork work;
   if (sequences > 0)
-    each_op([&](const ServedOp& op, double times) { work.add(of_decodes(op, sequences, keys), times); });
+    each_op([&](const ServedOp& op, double times) { work.add(of_decodes(op, sequences, keys, beside), times); });
   return work;
 }
 
@@ -570,7 +574,7 @@ IterationTimes::Batch IterationTimes::batch_of(const PassTokens& tokens) const {
 GpuWork IterationTimes::work_of(const Batch& batch) const {
   GpuWork work = layers(batch.computed);
   work += head(batch.sampled);
-  work += attention(batch.here, batch.keys);
+  work += attention(batch.here, batch.keys, batch.pieces);
   work += prompts(batch.pieces);
   work += drafts(batch.here, batch.keys);
   return work;
@@ -600,7 +604,7 @@ std::vector<PartOfIteration> IterationTimes::parts(const PassTokens& tokens) con
   };
   const auto add_ops = [&](const std::vector<ServedOp>& ops, double times, std::int64_t stack, double shared_share) {
     for (const ServedOp& op : ops) {
-      if (batch.here > 0) add_part(of_decodes(op, batch.here, batch.keys), times, stack);
+      if (batch.here > 0) add_part(of_decodes(op, batch.here, batch.keys, batch.pieces), times, stack);
       if (!batch.pieces.empty()) add_part(of_prompts(op, batch.pieces), times, stack);
       const PassRows rows = on_sampled(op) ? PassRows{batch.sampled, true} : batch.computed;
       if (!(rows.each > 0)) continue;
@@ -716,7 +720,10 @@ serving::Time IterationTimes::mixed(const serving::Mixed& batch) {
                  : PassRows{std::floor(rows), false, busy_groups(fresh + as_real(batch.decodes) * checked(), rows)};
   work += layers_at(computed);
   work += head_at(static_cast<std::int64_t>(share_of(as_real(batch.sampled)) + here * (checked() - 1)));
-  work += attention_at(static_cast<std::int64_t>(here), static_cast<std::int64_t>(keys));
+  if (kernels_.packs_no_queries() && !pieces.empty())
+    work += attention(std::floor(here), std::floor(keys), pieces);
+  else
+    work += attention_at(static_cast<std::int64_t>(here), static_cast<std::int64_t>(keys));
   work += drafts(here, keys);
   const double gpu = work.seconds() + replica_.power.stretch(work.duty) - overlapped(computed, here, keys, prompt);
   return sim::seconds(host_bound(gpu, as_real(batch.decodes) + static_cast<double>(pieces.size()), rows, true)).value();

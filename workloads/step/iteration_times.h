@@ -97,7 +97,9 @@ class IterationTimes : public serving::StepTimes {
     for (const ServedOp& op : pass_.ends) take(op, 1);
   }
   Part of_rows(const ServedOp& op, const PassRows& pass) const;
-  Part of_decodes(const ServedOp& op, double sequences, double keys) const;
+  /// `beside`: prompts of the same iteration.
+  Part of_decodes(const ServedOp& op, double sequences, double keys,
+                  std::span<const calibration::PromptPiece> beside = {}) const;
   double mixer_seconds(const StateOp& op, double sequences, double positions, calibration::ServedPhase phase) const;
   bool has_bends() const;
   Part of_prompts(const ServedOp& op, std::span<const calibration::PromptPiece> pieces) const;
@@ -114,7 +116,7 @@ class IterationTimes : public serving::StepTimes {
   double share_of(double count) const;
   GpuWork layers(const PassRows& rows) const;
   GpuWork head(double sampled) const;
-  GpuWork attention(double sequences, double keys) const;
+  GpuWork attention(double sequences, double keys, std::span<const calibration::PromptPiece> beside = {}) const;
   /// Of tokens that are drafted for so many sequences.
   GpuWork drafts(double sequences, double keys) const;
   /// Rows of sequences that decode: the token that is known, and those that are drafted.

@@ -5,12 +5,9 @@
 // squared ReLU, whose input is a mixture too: that stands here.
 //
 // Kernels as fla-org/flash-linear-attention has them: fla/layers/rwkv7.py, fla/ops/rwkv7 (fused_addcmul,
-// fused_k_update, gate_output_correction) and the scan of fla/ops/generalized_delta_rule/dplr/chunk.py in chunks of 64,
-// which keeps its inputs alone and makes the rest again; context ranks hand states and transitions on (fla/ops/cp). A
-// token of it costs, for each of H heads, with C positions of a chunk, N = key_dim and P = value_dim: scores of two
-// kinds of queries and two of keys, 8 C N, the inverse of a triangle and what it multiplies, 8 C^2 / 3 + 2 C (N + P),
-// the state, 6 N P, and the output, 2 N P + 4 C P. No table times it: engines are taken to reach what they reach with
-// Kimi's delta rule. Cut by heads over tensor ranks as delta rules are, which no public trainer does yet.
+// fused_k_update, gate_output_correction); the scan stands in calibration/device/scans/rwkv7.cc. It keeps its inputs
+// alone and makes the rest again; context ranks hand states and transitions on (fla/ops/cp). Cut by heads over tensor
+// ranks as delta rules are, which no public trainer does yet.
 #include <array>
 
 #include "sim/real.h"
@@ -20,51 +17,7 @@ namespace orrery::workloads {
 
 namespace {
 
-using calibration::MixerWork;
-using calibration::ScanSizes;
 using sim::real;
-
-MixerWork rwkv7_scan(const ScanSizes& z, bool backward) {
-  constexpr double kSingle = calibration::kScanSingle;
-  const double keys = z.h * z.n, values = z.h * z.p, scores = z.h * z.c, state = z.h * z.n * z.p / z.c;
-  const double square = 8 * z.c * z.c / 3;
-  // What a backward pass makes again: all but the output.
-  const double decays = (z.e + 2 * kSingle) * keys;
-  const double inside = 8 * z.e * keys + 2 * kSingle * keys + (2 * kSingle + 2 * z.e) * scores;
-  const double rows = 4 * kSingle * scores + 2 * z.e * (keys + values);
-  const double states = z.e * (3 * keys + 3 * values + state);
-  MixerWork work;
-  work.flops = z.h * (10 * z.c * z.n + 2 * z.c * z.p + 6 * z.n * z.p + square);
-  work.bytes = decays + inside + rows + states;
-  work.launches = 5;
-  if (!backward) {
-    work.flops += z.h * (2 * z.n * z.p + 4 * z.c * z.p);
-    work.bytes += z.e * (keys + 3 * values + state + 2 * scores);
-    work.launches += 1;
-    return work;
-  }
-  work.flops += z.h * (6 * z.c * z.p +                     // gradients of scores, and of values inside chunks
-                       6 * z.n * z.p +                     // of states
-                       2 * z.c * z.p + 2 * z.n * z.p +     // of values
-                       8 * z.n * z.p +                     // of queries, keys and rows by way of states
-                       4 * z.c * (z.n + z.p) + 2 * square  // of the triangle and its rows
-                       + 16 * z.c * z.n);                  // of both kinds of queries and keys
-  const double of_scores = z.e * (4 * values + scores) + 2 * kSingle * scores;
-  const double of_states = z.e * (3 * keys + 3 * values + state);
-  const double of_values = z.e * (scores + keys + 2 * values + state);
-  const double through = z.e * (7 * keys + 4 * values + 2 * state);
-  const double of_rows = 4 * kSingle * scores + z.e * 3 * (keys + values);
-  const double of_keys = z.e * 12 * keys + 5 * kSingle * keys + 4 * kSingle * scores;
-  work.bytes += of_scores + of_states + of_values + through + of_rows + of_keys;
-  work.launches += 7;
-  return work;
-}
-
-constexpr std::array<std::size_t, 1> kRwkvTaps{0}, kRwkvPrompt{2};
-constexpr std::array<std::size_t, 2> kRwkvStep{2, 5};
-
-const calibration::ScanKind kRwkv7Scan{
-    "rwkv7", 64, 8, false, rwkv7_scan, {kRwkvTaps, kRwkvTaps, kRwkvPrompt, kRwkvStep, kRwkvStep, false}};
 
 enum Own : std::size_t { decay_rank, rate_rank, value_rank, gate_rank };
 template <Own width>
@@ -132,7 +85,7 @@ double rwkv7_parameters(const StateMixer& m, double h, double t) {
 }  // namespace
 
 extern const MixerKind kRwkv7;
-const MixerKind kRwkv7{"rwkv7", &kRwkv7Scan, kRwkv7Widths,    -1, false, true, "key heads of the mixer",
-                       true,    rwkv7_parts, rwkv7_parameters};
+const MixerKind kRwkv7{"rwkv7", &calibration::kRwkv7Scan, kRwkv7Widths, -1,          false,
+                       true,    "key heads of the mixer", true,         rwkv7_parts, rwkv7_parameters};
 
 }  // namespace orrery::workloads

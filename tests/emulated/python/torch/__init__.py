@@ -4,13 +4,13 @@ A forward pass takes 5 us and 2 ps for each element of its first argument, a bac
 import math
 
 __version__ = "9.9"
-bfloat16, float32 = "bfloat16", "float32"
+bfloat16, float32, float8_e4m3fn, int32, int64 = "bfloat16", "float32", "float8_e4m3fn", "int32", "int64"
 LAUNCH, ELEMENT = 5e-3, 2e-9  # milliseconds
 
 
 class Tensor:
-    def __init__(self, *sizes):
-        self.sizes, self.took = sizes, 0.0
+    def __init__(self, *sizes, dtype=bfloat16):
+        self.sizes, self.took, self.dtype = sizes, 0.0, dtype
 
     def numel(self):
         return math.prod(self.sizes)
@@ -29,16 +29,48 @@ class Tensor:
     def __rmul__(self, factor):
         return self
 
+    def __add__(self, other):
+        return self
+
+    def __mul__(self, other):
+        return other if len(other.sizes) > len(self.sizes) else self
+
+    def view(self, *sizes):
+        assert math.prod(sizes) == self.numel()
+        return self
+
+    def to(self, dtype):
+        return Tensor(*self.sizes, dtype=dtype)
+
     sigmoid = detach = requires_grad_
 
 
 def randn(*sizes, device, dtype):
     if device != "cuda":
         raise RuntimeError("tensors belong on the GPU")
-    return Tensor(*sizes)
+    return Tensor(*sizes, dtype=dtype)
 
 
-rand = randn
+rand = zeros = randn
+
+
+def arange(begin, end, device, dtype):
+    return randn(end - begin, device=device, dtype=dtype)
+
+
+def randint(low, high, sizes, device, dtype):
+    assert low < high
+    return randn(*sizes, device=device, dtype=dtype)
+
+
+def div(value, by, rounding_mode):
+    assert rounding_mode == "floor" and by > 0
+    return value
+
+
+def topk(scores, count, dim):
+    assert dim == -1 and count <= scores.sizes[-1] and scores.dtype == float32
+    return run(scores), None
 
 
 def randn_like(other):
