@@ -68,3 +68,40 @@ TEST_CASE("what no token can be drawn by is refused") {
     CHECK(outcome.err.find("expected") != std::string::npos);
   }
 }
+
+TEST_CASE("a benchmark behind a server's launch says what comes, and how tokens are drawn") {
+  const tests::Folder folder;
+  const auto imported = [&](const char* engine, const std::string& script) {
+    const Outcome outcome = tests::orrery({"import", engine, folder.write("launch.sh", script)});
+    INFO(outcome.err);
+    REQUIRE(outcome.status == 0);
+    return outcome.out;
+  };
+  const auto holds = [](const std::string& text, const char* part) { return text.find(part) != std::string::npos; };
+  const std::string serve = "vllm serve meta-llama/Llama-3.1-8B-Instruct --max-num-seqs 64 &\n";
+  const std::string bench = imported("vllm", serve +
+                                                 "vllm bench serve --dataset-name random --random-input-len 1000 "
+                                                 "--random-output-len 200 --random-range-ratio 0.1 "
+                                                 "--max-concurrency 16 --num-prompts 160\n");
+  CHECK(holds(bench, "concurrency: 16"));
+  CHECK(holds(bench, "requests: 160"));
+  CHECK(holds(bench, "sampling: greedy"));
+  CHECK(holds(bench, "min: 900"));
+  CHECK(holds(bench, "max: 1100"));
+  CHECK_FALSE(holds(bench, "does not say what comes"));
+  const std::string older =
+      imported("sglang",
+               "python -m sglang.launch_server --model-path meta-llama/Llama-3.1-8B-Instruct &\n"
+               "python3 -m sglang.bench_serving --dataset-name random --random-input 1000 --random-output 200 "
+               "--random-range-ratio 0.5 --request-rate 4 --num-prompts 100 --temperature 0.7 --top-p 0.9\n");
+  CHECK(holds(older, "rate: 4/s"));
+  CHECK(holds(older, "min: 500"));
+  CHECK(holds(older, "top_p: 0.9"));
+  // Without a benchmark the server's own flags say what requests leave open.
+  const std::string own = imported("vllm", "vllm serve meta-llama/Llama-3.1-8B-Instruct --generation-config vllm\n");
+  CHECK(holds(own, "temperature: 1"));
+  CHECK(holds(imported("vllm",
+                       "vllm serve meta-llama/Llama-3.1-8B-Instruct --override-generation-config "
+                       "'{\"top_p\": 0.5, \"eos_token_id\": 3}'\n"),
+              "top_p: 0.5"));
+}

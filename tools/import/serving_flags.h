@@ -34,7 +34,9 @@ enum class ServerKey : std::uint8_t {
   state_type,
   polls,  // SGLang: iterations between two looks at what has come
   quantization,
-  type
+  type,
+  generation,      // where what requests leave open comes from
+  generation_over  // vLLM: what takes the place of the model's, as JSON
 };
 
 struct ServerFlag {
