@@ -224,6 +224,12 @@ Settings rollout_document(const Settings& document, const Settings& rl, const Rl
         {"input", 1},
         {"output", 1}})
     traffic.set(key, rl_whole(value, place));
+  Settings sampling = Settings::mapping(place);  // as trainers sample: from all tokens, with what each was worth
+  sampling.set("temperature", rl_whole(1, place));
+  sampling.set("top_p", rl_whole(1, place));
+  for (const char* key : {"top_k", "logprobs"}) sampling.set(key, rl_whole(0, place));
+  sampling.set("repetition_penalty", rl_whole(1, place));
+  traffic.set("sampling", sampling);
   own.set("traffic", traffic);
   return own;
 }

@@ -6,6 +6,7 @@
 #include "scenarios/library.h"
 #include "scenarios/load.h"
 #include "scenarios/load_changes.h"
+#include "scenarios/load_sampling.h"
 #include "scenarios/load_served_model.h"
 #include "scenarios/schema.h"
 #include "scenarios/schema_serving.h"
@@ -651,6 +652,7 @@ ServingScenario load_serving(const Settings& document, GpuShare share) {
   load_pool(document, s);
   load_traffic(document, s);
   check_answers(document, s);
+  load_sampling(document, s);
   load_workload(document, s);
   if (const Settings* cost = given(&document, "cost"); cost != nullptr)
     s.price_per_gpu_hour_usd = number(cost, "price_per_gpu_hour_usd", 0);

@@ -225,6 +225,22 @@ void add_sessions(Rows& rows) {
   add_length(rows, "traffic.session.turns", "Questions of a user, a number or a spread of them.");
 }
 
+/// What is asked of each token, by requests or by a model's generation_config.
+void add_sampling(Rows& rows, const std::string& of) {
+  const auto add = [&](const char* key, const char* type, const char* fallback, const char* help, const char* least,
+                       const char* most) {
+    rows.push_back({of + key, type, "", fallback, {}, help, {least, most}});
+  };
+  add("temperature", "number", "1", "0: the greatest logit.", "0", "10");
+  add("top_p", "number", "1", "A token is drawn of the most probable that make up so much.", "1e-6", "1");
+  add("top_k", "integer", "0: all", "A token is drawn of so many.", "0", "10000000");
+  add("min_p", "number", "0", "And of those that have such a share of the greatest.", "0", "1");
+  add("repetition_penalty", "number", "1", "1: none, which engines then do not count for.", "0.01", "100");
+  add("frequency_penalty", "number", "0", "0: none.", "-2", "2");
+  add("presence_penalty", "number", "0", "0: none.", "-2", "2");
+  add("logprobs", "integer", "-1: none", "Of so many tokens beside the one that is drawn.", "-1", "10000000");
+}
+
 Rows traffic_rows() {
   Rows rows{
       sim::key_row("workload", "choice", "", "-", {"prefill", "decode"},
@@ -274,6 +290,13 @@ Rows traffic_rows() {
   };
   add_length(rows, "traffic.input", "Tokens of a prompt, a number or a spread of them.");
   add_sessions(rows);
+  rows.push_back(
+      sim::key_row("traffic.sampling", "mapping", "", "the model's generation_config, where the engine reads it", {},
+                   "What requests ask of each token: greedy, model, or keys; what these leave out is the model's."));
+  add_sampling(rows, "traffic.sampling.");
+  rows.push_back(
+      sim::key_row("model.generation", "mapping", "", "-", {}, "The published generation_config of a model."));
+  add_sampling(rows, "model.generation.");
   add_length(rows, "traffic.output", "Tokens of an answer, a number or a spread of them.");
   return rows;
 }

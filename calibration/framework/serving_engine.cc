@@ -128,6 +128,9 @@ ServingEngine ServingEngine::load(const Settings& document) {
                    habits != nullptr ? habits->get_number("few_rows", 256) : 256,
                    choice_at(habits, "latent", LatentCore{}, {"measured", "flash_mla"}),
                    choice_at(habits, "few_ranks", FewRanks{}, {"exchange", "gather"})};
+  const Settings* sampler = document.find("sampler");
+  engine.sampler = {choice_at(sampler, "defaults", SamplingDefaults{}, {"model", "own", "greatest"}),
+                    choice_at(sampler, "truncation", Truncation{}, {"sorted", "by_row", "rejection"})};
   const std::vector<std::string> shown{"prefill", "transfer", "decode"};
   if (document.get_choice("sequences_of", "replica", {"replica", "stage"}) == "stage")
     engine.sequences_of = SequencesOf::stage;
@@ -176,6 +179,25 @@ std::vector<sim::Key> kernel_keys() {
                    "Library that sends tokens to experts of other ranks: a file of calibration/dispatchers."),
       sim::key_row("kernels.few_rows", "number", "rows", "256", {},
                    "Of a rank, up to which DeepEP's low-latency kernels run.", {"1", "65536"}),
+  };
+}
+
+std::vector<sim::Key> sampler_keys() {
+  return {
+      {"sampler", "mapping", "", "-", {}, "How it comes from logits to tokens."},
+      {"sampler.defaults",
+       "choice",
+       "",
+       "model",
+       {"model", "own", "greatest"},
+       "Of what requests leave open: the model's generation_config, a draw from all tokens, or, whatever they ask for, "
+       "the greatest logit."},
+      {"sampler.truncation",
+       "choice",
+       "",
+       "sorted",
+       {"sorted", "by_row", "rejection"},
+       "How top-p and top-k leave tokens out: PyTorch's sort, a Triton program for each row, FlashInfer's rejection."},
   };
 }
 
@@ -249,7 +271,7 @@ const sim::KeyTable& serving_engine_keys() {
         sim::key_row("graph_sizes", "text", "tokens", "none", {},
                      "Sizes at which iterations are captured, and ranges from:to:by, as in \"1 2 4 8:256:8\"."),
     };
-    for (const std::vector<Key>& keys : {kernel_keys(), host_and_memory_keys()})
+    for (const std::vector<Key>& keys : {kernel_keys(), sampler_keys(), host_and_memory_keys()})
       all.insert(all.end(), keys.begin(), keys.end());
     return sim::KeyTable(std::move(all));
   }();

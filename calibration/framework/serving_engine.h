@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "calibration/device/served_sampler.h"
 #include "calibration/device/serving_kernels.h"
 #include "sim/keys.h"
 #include "sim/settings.h"
@@ -41,6 +42,10 @@ enum class SequencesOf : std::uint8_t { replica, stage };
 /// Prompts and answers on replicas of their own: when the first token is shown. As soon as the prompt is computed; when
 /// its cache has arrived where the answer is written; or when it is computed there, from the prompt's last token.
 enum class FirstShown : std::uint8_t { prefill, transfer, decode };
+
+/// Where what requests leave open about their tokens comes from: the model's generation_config, the engine's own
+/// defaults (one that is drawn from all), or nowhere: the greatest logit is taken whatever is asked for.
+enum class SamplingDefaults : std::uint8_t { model, own, greatest };
 
 struct ServingEngine {
   std::string name, provenance;
@@ -85,6 +90,10 @@ struct ServingEngine {
     LatentCore latent = LatentCore::measured;
     FewRanks few_ranks = FewRanks::exchange;
   } habits;
+  struct Sampler {
+    SamplingDefaults defaults = SamplingDefaults::model;
+    Truncation truncation = Truncation::sorted;
+  } sampler;
   FirstShown first_token = FirstShown::transfer;
   /// Of memory, beside weights and what one iteration keeps.
   struct Reserve {

@@ -242,6 +242,13 @@ TEST_CASE("every key of serving and traffic moves what comes out", "[serving]") 
         answer(std::string(kBase) + kOpen, {"serving.router=least_loaded"}));
   CHECK(answer(std::string(kBase) + kOpen, {"serving.front_ends=10"}) != open);
   walked.insert({"serving.router_looks_every", "serving.front_ends"});
+  walked.insert("traffic.sampling");
+  for (const char* member : {"temperature: 0", "top_p: 0.9", "top_k: 50", "min_p: 0.1", "repetition_penalty: 1.1",
+                             "frequency_penalty: 0.5", "presence_penalty: 0.5", "logprobs: 0"}) {
+    const std::string text(member);
+    walked.insert("traffic.sampling." + text.substr(0, text.find(':')));
+    CHECK(answer(std::string(kBase) + kOpen, {"traffic.sampling={" + text + "}"}) != open);
+  }
   {
     // Of a model that has states.
     const std::vector<std::string> hybrid{"model=qwen3-next-80b-a3b", "cluster.gpus=8",

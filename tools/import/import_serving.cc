@@ -1,6 +1,7 @@
 // A launch line of an inference server as a scenario: `vllm serve`, `python -m sglang.launch_server`, `trtllm-serve`.
 // Each engine has its table of flags: those that a scenario has a key for, and those that change no time; every other
-// one is named as not taken over. The line says neither devices nor traffic, which are assumed and said. Sources: vLLM
+// one is named as not taken over. The line does not say devices, nor traffic unless a benchmark of it follows
+// (benchmark_flags.h); they are assumed and said. Sources: vLLM
 // v0.15 (vllm/engine/arg_utils.py), SGLang v0.5 (python/sglang/srt/server_args.py), TensorRT-LLM v1.0
 // (tensorrt_llm/commands/serve.py). A script around it is read as Megatron-LM's are (shell_run.h). Left out: what
 // variables of the environment change, configuration files that a flag names.
@@ -11,13 +12,16 @@
 #include <cctype>
 #include <filesystem>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
 
 #include "scenarios/library.h"
 #include "sim/error.h"
+#include "tools/import/benchmark_flags.h"
 #include "tools/import/import.h"
 #include "tools/import/launch_ways.h"
+#include "tools/import/parse_json.h"
 #include "tools/import/serving_flags.h"
 
 namespace orrery::tools {
@@ -87,6 +91,7 @@ ServerCommand command_of(const ServerFlags& server, const ShellWay& way, const s
   for (const ShellRun& run : way.runs) {
     std::vector<Word> words = words_of(run);
     const std::optional<std::size_t> flags = flags_alone ? std::optional<std::size_t>(0) : first_flag(server, words);
+    if (!flags && is_benchmark(run)) continue;  // says what comes (benchmark_flags.h)
     if (!flags || found) {
       const std::string what = words.empty() ? "" : words[0].text;
       others.push_back(fmt::format("{} (line {})", flags ? "another start of the server" : what, run.place.line));
@@ -230,7 +235,7 @@ class ServerDraft {
         line_(std::move(line)),
         draft_(fmt::format("a launch line of {}", server.engine), {file, 1, 1}) {}
 
-  Draft made(std::int64_t gpus, const std::vector<std::string>& sets) {
+  Draft made(std::int64_t gpus, const std::vector<std::string>& sets, const ShellWay& way) {
     const auto says = [&](std::string_view key) {
       return std::any_of(sets.begin(), sets.end(), [&](const std::string& set) { return set.starts_with(key); });
     };
@@ -252,9 +257,12 @@ class ServerDraft {
     set_pools(gpus);
     draft_.set("cluster.device", std::string("h100-sxm-80gb"));
     draft_.assumed("cluster.device", "h100-sxm-80gb; the line does not say it: --set cluster.device=NAME");
-    for (const auto& [key, value] : {std::pair("concurrency", 64), {"input", 1024}, {"output", 1024}})
-      draft_.set(fmt::format("traffic.{}", key), static_cast<std::int64_t>(value));
-    draft_.assumed("traffic", "64 requests at a time of 1024 tokens in and out; the line does not say what comes");
+    if (!set_traffic(way, draft_)) {
+      for (const auto& [key, value] : {std::pair("concurrency", 64), {"input", 1024}, {"output", 1024}})
+        draft_.set(fmt::format("traffic.{}", key), static_cast<std::int64_t>(value));
+      draft_.assumed("traffic", "64 requests at a time of 1024 tokens in and out; the line does not say what comes");
+      set_sampling();
+    }
     for (const auto& [what, why] : line_.ignored) draft_.ignored(what, why);
     return std::move(draft_);
   }
@@ -271,6 +279,29 @@ class ServerDraft {
   bool on(ServerKey key) const {
     const Word* word = given(key);
     return word != nullptr && word->text == "true";
+  }
+
+  /// What requests leave open: the model's unless the line says otherwise.
+  void set_sampling() {
+    if (const Word* from = given(ServerKey::generation); from != nullptr) {
+      if (from->text == "vllm" || from->text == "openai")
+        draft_.apply("traffic.sampling={temperature: 1, top_p: 1, top_k: 0, min_p: 0, repetition_penalty: 1}");
+      else if (from->text != "auto" && from->text != "model")
+        line_.ignored.emplace_back("--generation-config " + from->text,
+                                   "a folder; traffic.sampling says what it holds");
+    }
+    const Word* over = given(ServerKey::generation_over);
+    if (over == nullptr) return;
+    const nlohmann::json members = parse_json(over->text);
+    if (!members.is_object())
+      throw sim::UserError(over->place, "--override-generation-config",
+                           fmt::format("got {}, expected keys in braces", over->text));
+    for (const auto& [key, value] : members.items()) {
+      if (value.is_number() && is_sampling_key(key))
+        draft_.apply(fmt::format("traffic.sampling.{}={}", key, value.dump()));
+      else
+        line_.ignored.emplace_back("--override-generation-config " + key, "changes no time here");
+    }
   }
 
   void set_precision(std::string type) {
@@ -436,7 +467,7 @@ Draft import_server(const std::string& engine, const std::vector<std::string>& a
   for (const ShellWay* way : starting) ways.ways.push_back({{}, {}, {file, 1, 1}, way->decisions, {}});
   return draft_of_ways(ways, [&](std::size_t way) {
     return ServerDraft(server, line_of(server, command_of(server, *starting[way], {file, 1, 1})), file)
-        .made(gpus, sets);
+        .made(gpus, sets, *starting[way]);
   });
 }
 

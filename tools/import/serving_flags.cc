@@ -20,7 +20,9 @@ constexpr std::string_view kLoading = "is of loading weights, and without effect
 constexpr std::string_view kNotModelled = "is not modelled";
 constexpr std::string_view kEngine = "is the engine's release's to say (software)";
 
-constexpr std::array<ServerFlag, 48> kVllm{{{"model", ServerKey::model},
+constexpr std::array<ServerFlag, 50> kVllm{{{"model", ServerKey::model},
+                                            {"generation-config", ServerKey::generation},
+                                            {"override-generation-config", ServerKey::generation_over},
                                             {"tensor-parallel-size tp", ServerKey::tensor},
                                             {"pipeline-parallel-size pp", ServerKey::pipeline},
                                             {"data-parallel-size dp", ServerKey::data},
@@ -73,7 +75,9 @@ constexpr std::array<ServerFlag, 48> kVllm{{{"model", ServerKey::model},
                                              "is the engine's: software: {inherits: vllm-0.15, kernels: "
                                              "{micro_batches: overlapped}}"}}};
 
-constexpr std::array<ServerFlag, 44> kSglang{{{"model-path model", ServerKey::model},
+constexpr std::array<ServerFlag, 46> kSglang{{{"model-path model", ServerKey::model},
+                                              {"sampling-defaults", ServerKey::generation},
+                                              {"sampling-backend", ServerKey::none, kValue, kEngine},
                                               {"tp-size tp tensor-parallel-size", ServerKey::tensor},
                                               {"pp-size pp pipeline-parallel-size", ServerKey::pipeline},
                                               {"dp-size dp data-parallel-size", ServerKey::data},

@@ -35,7 +35,9 @@ enum class ServerKey : std::uint8_t {
   polls,     // SGLang: iterations between two looks at what has come
   exchange,  // SGLang: how tokens go to experts on other ranks, and that they do
   quantization,
-  type
+  type,
+  generation,      // where what requests leave open comes from
+  generation_over  // vLLM: what takes the place of the model's, as JSON
 };
 
 struct ServerFlag {

@@ -56,7 +56,7 @@ std::string yaml_of_run(const NamedRun& run, const std::string& file) {
   return fmt::format(
       "name: requests\ncluster: {{device: {}, gpus: {}}}\nmodel: {}\nprecision: {{weights: bf16, kv_cache: bf16}}\n"
       "software: vllm-0.17\nserving:\n  pools:\n  - {{replicas: 1, parallelism: {{tensor: {}}}, max_sequences: {}, "
-      "max_batched_tokens: 2048}}\ntraffic: {{trace: '{}'}}\n",
+      "max_batched_tokens: 2048}}\ntraffic: {{trace: '{}', sampling: greedy}}\n",
       run.device, run.tensor, run.model, run.tensor, run.device == "rtx-4090-24gb" ? 256 : 128,
       std::filesystem::absolute(file).string());
 }

@@ -283,9 +283,11 @@ std::vector<std::string> points_scenarios(const TableFile& t, std::size_t row, S
   const auto concurrency = static_cast<std::int64_t>(t.needed(row, "concurrency", 1));
   const std::int64_t fewest = std::max<std::int64_t>(concurrency, 1);
   // Warm-ups are over before the benchmark begins, so that its first prompts come all at once.
-  c.traffic = fmt::format("concurrency: {}, requests: {}, input: {}, output: {}, length_ratio: {}", concurrency,
-                          10 * fewest, whole_at(t, row, "isl", 1), whole_at(t, row, "osl", 1),
-                          t.number(row, "length_ratio", 0.01).value_or(1));
+  // InferenceX's client asks for temperature 0 (utils/bench_serving, backend_request_func.py), the laboratory's for
+  // nothing (aiconfigurator, backend_templates/benchmark/bench_run.sh.j2).
+  c.traffic = fmt::format("concurrency: {}, requests: {}, input: {}, output: {}, length_ratio: {}, sampling: {}",
+                          concurrency, 10 * fewest, whole_at(t, row, "isl", 1), whole_at(t, row, "osl", 1),
+                          t.number(row, "length_ratio", 0.01).value_or(1), row_of.day.empty() ? "model" : "greedy");
   return {yaml_of(out.id, c)};
 }
 
@@ -336,14 +338,15 @@ std::vector<std::string> online_scenarios(const TableFile& t, std::size_t row, S
 constexpr double kAtOnce = 1'000'000;
 
 std::string all_at_once(std::int64_t requests, std::int64_t input, std::int64_t output) {
-  return fmt::format("rate: {}/s, arrivals: constant, requests: {}, input: {}, output: {}", kAtOnce, requests, input,
-                     output);
+  return fmt::format("rate: {}/s, arrivals: constant, requests: {}, input: {}, output: {}, sampling: greedy", kAtOnce,
+                     requests, input, output);
 }
 
 /// All prompts in one iteration, and then all answers.
 void set_static_batch(ServedCell& c, std::int64_t batch, std::int64_t input, std::int64_t output) {
   c.pool = fmt::format(", max_sequences: {}, max_batched_tokens: {}", batch, std::max(batch, batch * input));
-  c.traffic = fmt::format("concurrency: {}, requests: {}, input: {}, output: {}", batch, batch, input, output);
+  c.traffic = fmt::format("concurrency: {}, requests: {}, input: {}, output: {}, sampling: greedy", batch, batch, input,
+                          output);
 }
 
 std::vector<std::string> offline_scenarios(const TableFile& t, std::size_t row, ServingRow& out) {
@@ -480,8 +483,8 @@ std::vector<std::string> inference_scenarios(const TableFile& t, std::size_t row
   const double rounds = kRounds * static_cast<double>(c.replicas * c.attention_data * c.pipeline) *
                         t.number(row, "max_batch").value_or(256);
   const std::int64_t requests = asked > 0 ? std::llround(std::min(asked, rounds)) : task->requests;
-  c.traffic =
-      fmt::format("rate: {}/s, {}requests: {}, {}", rate, offline ? "arrivals: constant, " : "", requests, lengths);
+  c.traffic = fmt::format("rate: {}/s, {}requests: {}, {}, sampling: greedy", rate,
+                          offline ? "arrivals: constant, " : "", requests, lengths);
   return {yaml_of(out.id, c)};
 }
 

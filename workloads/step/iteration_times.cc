@@ -104,6 +104,16 @@ double IterationTimes::roofline(WeightType type, double flops, double bytes) con
                   bytes / device.memory_bandwidth().value());
 }
 
+/// What requests ask of tokens beyond the greatest logit.
+double IterationTimes::sampling_seconds(double rows) const {
+  const Sampling& asked = replica_.sampling;
+  const calibration::Truncation way = replica_.engine.sampler.truncation;
+  const double vocabulary = as_real(replica_.model.vocab), each = bytes_of_a_logit(asked, way);
+  const double cut = calibration::truncation_seconds(kernels_.device(), way, asked.cut(), rows, vocabulary);
+  if (!(each > 0)) return cut;
+  return cut + sim::to_seconds(kernels_.device().streaming(Streaming::copy, rows * vocabulary * each));
+}
+
 double IterationTimes::all_reduce(double gpus, double bytes, bool captured) const {
   const double beside = replica_.engine.host.exchange;
   if (gpus <= as_real(replica_.gpus_per_node))
@@ -147,6 +157,7 @@ IterationTimes::Part IterationTimes::of_rows(const ServedOp& op, const PassRows&
       drawn = kernels_.seconds(calibration::ServedSampling{rows, vocabulary});
       moved = std::max(0.0, bytes - kActivationBytes * rows * vocabulary);
     }
+    if (r->name == "sampler") drawn += sampling_seconds(rows);
     const double seconds = fused ? least : drawn + sim::to_seconds(device.streaming(Streaming::copy, moved));
     return {r->name, Use::memory, seconds, 0, bytes, least};
   }

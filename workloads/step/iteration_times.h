@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "calibration/framework/serving_engine.h"
+#include "workloads/model/sampling.h"
 #include "workloads/model/served_pass.h"
 #include "workloads/model/tokens.h"
 #include "workloads/runs/serving/outcome.h"
@@ -46,6 +47,7 @@ struct ServedReplica {
   double nvlink_rate = 450e9;                  // bytes/s of a GPU within a node or domain
   calibration::ExchangeLibrary exchanges;      // null: low-latency kernels for any number of rows
   Speculation speculation;
+  Sampling sampling;
   ServedPower power;                         // nothing known: full clock
   std::shared_ptr<const SumsAcross> across;  // null: no group lies on several nodes
   double tokens_per_iteration() const { return 1 + speculation.accepted; }
@@ -103,6 +105,7 @@ class IterationTimes : public serving::StepTimes {
   double mixer_seconds(const StateOp& op, double sequences, double positions, calibration::ServedPhase phase) const;
   bool has_bends() const;
   Part of_prompts(const ServedOp& op, std::span<const calibration::PromptPiece> pieces) const;
+  double sampling_seconds(double rows) const;
   double roofline(WeightType type, double flops, double bytes) const;
   double all_reduce(double gpus, double bytes, bool captured) const;
   double between_stages(double rows) const;
