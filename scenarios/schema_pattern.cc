@@ -186,7 +186,7 @@ std::vector<Key> of_operators() {
                   "1",
                   {},
                   "Of a sequence's tokens that it runs on: a stream with weights of its own, or 1 / seq.",
-                  {"1e-9", "1"}});
+                  {"1e-9", "1e6"}});
   return keys;
 }
 
