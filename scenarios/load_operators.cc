@@ -92,7 +92,7 @@ Operator read_operator(const Settings& line) {
   op.keeps = of_token(line, "keeps", 0);
   op.weights = of_token(line, "weights", 0);
   op.flops = of_token(line, "flops", 0);
-  if (const Settings* share = given(&line, "share"); share != nullptr) op.share = share->as_number(1e-9, 1);
+  if (const Settings* share = given(&line, "share"); share != nullptr) op.share = share->as_number(1e-9, 1e6);
   // The output's gradient, what was kept, and a gradient of all that was read.
   op.backward = of_token(line, "backward", op.writes + op.keeps + op.reads);
   const bool streams = op.kind == Kind::elementwise || op.kind == Kind::copy || op.kind == Kind::matmul;

@@ -125,7 +125,7 @@ std::vector<Key> of_operators() {
     keys.push_back(sim::key_row(std::string("run[].") + name, "number", unit, fallback, {}, meaning, {"0", "1e12"}));
   keys.push_back(sim::key_row("run[].share", "number", "", "1", {},
                               "Of a sequence's tokens that it runs on: a stream with weights of its own, or 1 / seq.",
-                              {"1e-9", "1"}));
+                              {"1e-9", "1e6"}));
   return keys;
 }
 

@@ -105,13 +105,77 @@ TEST_CASE("parts that no family has run by their operators, cut as their weights
     const workloads::Job job = job_of_graph(graph, {}, {layout, "batch.global=8", "model.seq=2048"});
     CHECK(workloads::parameter_count(job.model) ==
           Approx(2 * h * 128256 + 4 * (attention + mlp) + 2 * convolution).epsilon(1e-12));
-    CHECK(job.model.pattern.kinds.size() == 2);
+    CHECK(job.model.pattern.kinds.size() == 1);  // the two layers, each of both parts
     CHECK(tests::contradiction(workloads::simulate_step(job)) == "");
   }
   const Model model = job_of_graph(graph).model;
   const double met = 4 * (attention + mlp - 2 * h) + 2 * 4 * h * h + h * 128256;
   const double scores = 4 * 4 * h * 8192 * 8192;
   CHECK(workloads::model_flops(model, 1) == Approx(3 * (2 * met * 8192 + scores)).epsilon(1e-12));
+}
+
+namespace {
+
+/// gMLP (arXiv 2105.08050): of 512 channels a half gates the other, whose 64 positions a product mixes; twice, and
+/// attention without a softmax, whose two products have no weights.
+std::string odd_graph() {
+  std::string parameters = R"("tok": {"shape": [96, 128]})", nodes, stream = "embedding";
+  const auto weight = [&](const std::string& name, const char* shape) {
+    parameters += fmt::format(R"(, "{}": {{"shape": [{}]}})", name, shape);
+  };
+  const auto node = [&](const std::string& name, const char* target, const std::string& inputs, const char* shape) {
+    nodes += fmt::format("{}{{\"name\": \"{}\", \"target\": \"aten.{}\", \"inputs\": [{}], \"shape\": [1, {}]}}",
+                         nodes.empty() ? "" : ",\n", name, target, inputs, shape);
+  };
+  const auto q = [](const std::string& a, const std::string& b = "") {
+    return b.empty() ? "\"" + a + "\"" : "\"" + a + "\", \"" + b + "\"";
+  };
+  node("embedding", "embedding.default", q("tok", "ids"), "64, 128");
+  for (int i = 0; i < 2; ++i) {
+    const std::string p = fmt::format("h.{}.", i), n = i == 0 ? "" : "_1", to = fmt::format("add_{}", 2 * i);
+    for (const auto& [name, shape] :
+         {std::pair{"norm", "128"}, {"in", "512, 128"}, {"mix", "64, 64"}, {"out", "128, 256"}})
+      weight(p + name, shape);
+    node("norm" + n, "rms_norm.default", q(stream, p + "norm"), "64, 128");
+    node("in" + n, "linear.default", q("norm" + n, p + "in"), "64, 512");
+    node("left" + n, "slice.Tensor", q("in" + n), "64, 256");
+    node("right" + n, "slice.Tensor", q("in" + n), "64, 256");
+    node("turn" + n, "transpose.int", q("right" + n), "256, 64");
+    node("mix" + n, "linear.default", q("turn" + n, p + "mix"), "256, 64");
+    node("back" + n, "transpose.int", q("mix" + n), "64, 256");
+    node("mul" + n, "mul.Tensor", q("left" + n, "back" + n), "64, 256");
+    node("out" + n, "linear.default", q("mul" + n, p + "out"), "64, 128");
+    node(to, "add.Tensor", q(stream, "out" + n), "64, 128");
+    const std::string next = fmt::format("add_{}", 2 * i + 1);
+    weight(p + "scan_norm", "128");
+    for (const char* name : {"q", "k", "o"}) weight(p + name, "128, 128");
+    node("scan_norm" + n, "rms_norm.default", q(to, p + "scan_norm"), "64, 128");
+    node("q" + n, "linear.default", q("scan_norm" + n, p + "q"), "64, 128");
+    node("k" + n, "linear.default", q("scan_norm" + n, p + "k"), "64, 128");
+    node("kt" + n, "transpose.int", q("k" + n), "128, 64");
+    node("matmul" + n, "matmul.default", q("kt" + n, "q" + n), "128, 128");
+    node("matmul_again" + n, "matmul.default", q("q" + n, "matmul" + n), "64, 128");
+    node("o" + n, "linear.default", q("matmul_again" + n, p + "o"), "64, 128");
+    node(next, "add.Tensor", q(to, "o" + n), "64, 128");
+    stream = next;
+  }
+  node("head", "linear.default", q(stream, "tok"), "64, 96");
+  return fmt::format("{{\"parameters\": {{{}}}, \"nodes\": [\n{}]}}", parameters, nodes);
+}
+
+}  // namespace
+
+TEST_CASE("products along positions and of two activations are counted by their rows; equal blocks are of one kind") {
+  const workloads::Job job = job_of_graph(odd_graph(), {}, {"cluster.gpus=8"});
+  const double s = 64, h = 128;
+  const double gated = 2 * s * (h * 512 + 256 * h) + 2 * 256 * s * s, mixed = 2 * s * 3 * h * h + 2 * 2 * h * h * s;
+  CHECK(workloads::model_flops(job.model, 1) == Approx(3 * (2 * (gated + mixed) + 2 * s * 96 * h)).epsilon(1e-12));
+  CHECK(job.model.pattern.kinds.size() == 1);  // the two layers, each of both parts
+  for (const char* layout : {"{tensor: 2}", "{tensor: 2, sequence_parallel: true}", "{pipeline: 2}"}) {
+    INFO(layout);
+    CHECK(tests::contradiction(workloads::simulate_step(job_of_graph(
+              odd_graph(), {}, {"cluster.gpus=8", "batch.global=8", fmt::format("parallelism={}", layout)}))) == "");
+  }
 }
 
 TEST_CASE("experts of a graph are experts, which expert parallelism cuts") {

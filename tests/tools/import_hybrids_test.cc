@@ -102,6 +102,15 @@ const Published kPublished[]{
          "v_head_dim": 256, "index_topk": 2048, "index_head_dim": 128, "index_n_heads": 32,
          "num_nextn_predict_layers": 1})",
      744, 41.8, 78, "glm-5"},
+    // meituan-longcat/LongCat-Flash-Chat: 560e9, in the mean 27e9 (arXiv 2509.01322), here with both embeddings.
+    {R"({"model_type": "longcat_flash", "architectures": ["LongcatFlashForCausalLM"], "hidden_size": 6144,
+         "ffn_hidden_size": 12288, "expert_ffn_hidden_size": 2048, "num_layers": 28, "num_attention_heads": 64,
+         "vocab_size": 131072, "max_position_embeddings": 131072, "tie_word_embeddings": false,
+         "attention_method": "MLA", "q_lora_rank": 1536, "kv_lora_rank": 512, "qk_nope_head_dim": 128,
+         "qk_rope_head_dim": 64, "v_head_dim": 128, "mla_scale_q_lora": true, "mla_scale_kv_lora": true,
+         "n_routed_experts": 512, "zero_expert_num": 256, "zero_expert_type": "identity", "moe_topk": 12,
+         "routed_scaling_factor": 6.0})",
+     560.7, 27.9, 84, "longcat-flash-560b-a27b"},
     // fla-hub/rwkv7-2.9B-world: 2,947,735,040 by arXiv 2503.14456.
     {R"({"model_type": "rwkv7", "attn": null, "attn_mode": "chunk", "hidden_size": 2560, "hidden_ratio": 4.0,
          "intermediate_size": 10240, "num_hidden_layers": 32, "num_heads": 32, "head_dim": 64, "vocab_size": 65536,
@@ -134,6 +143,38 @@ TEST_CASE("configurations of hybrids become the models that were published") {
     CHECK(workloads::active_parameter_count(ships.job.model) == workloads::active_parameter_count(model));
     CHECK(ships.job.model.pattern.blocks.size() == model.pattern.blocks.size());
   }
+}
+
+TEST_CASE("mixtures with windows in most layers weigh what their cards state") {
+  const Folder folder;
+  const auto model_of = [&](const std::string& config) { return job_of_config(folder, config).model; };
+  // arcee-ai/Trinity-Large: 398e9, 13e9 of a token; LGAI-EXAONE/K-EXAONE-236B-A23B; upstage/Solar-Open-100B: 102.6e9.
+  std::string windows;
+  for (int i = 0; i < 60; ++i) windows += i % 4 == 3 ? ", \"full_attention\"" : ", \"sliding_attention\"";
+  const workloads::Model trinity = model_of(
+      R"({"model_type": "afmoe", "hidden_size": 3072, "intermediate_size": 12288, "moe_intermediate_size": 3072,
+          "num_hidden_layers": 60, "num_dense_layers": 6, "num_attention_heads": 48, "num_key_value_heads": 8,
+          "head_dim": 128, "vocab_size": 200192, "max_position_embeddings": 262144, "num_experts": 256,
+          "num_experts_per_tok": 4, "num_shared_experts": 1, "sliding_window": 4096, "mup_enabled": true,
+          "tie_word_embeddings": false, "layer_types": [)" +
+      windows.substr(2) + "]}");
+  CHECK(workloads::parameter_count(trinity) == Approx(398e9).epsilon(0.005));
+  CHECK(workloads::active_parameter_count(trinity) == Approx(13e9).epsilon(0.05));
+  workloads::Model exaone = model_of(
+      R"({"model_type": "exaone_moe", "hidden_size": 6144, "intermediate_size": 18432, "moe_intermediate_size": 2048,
+          "num_hidden_layers": 48, "num_attention_heads": 64, "num_key_value_heads": 8, "head_dim": 128,
+          "vocab_size": 153600, "max_position_embeddings": 262144, "num_experts": 128, "num_experts_per_tok": 8,
+          "num_shared_experts": 1, "first_k_dense_replace": 1, "sliding_window": 128, "num_nextn_predict_layers": 1,
+          "tie_word_embeddings": false, "layer_types": [)" +
+      windows.substr(2, 48 / 4 * windows.size() / 15 - 2) + "]}");
+  exaone.experts.mtp_layers = 0;  // which the stated count leaves out
+  CHECK(workloads::parameter_count(exaone) == Approx(236e9).epsilon(0.005));
+  CHECK(workloads::parameter_count(model_of(
+            R"({"model_type": "solar_open", "hidden_size": 4096, "intermediate_size": 10240,
+          "moe_intermediate_size": 1280, "num_hidden_layers": 48, "num_attention_heads": 64, "num_key_value_heads": 8,
+          "head_dim": 128, "vocab_size": 196608, "max_position_embeddings": 131072, "n_routed_experts": 128,
+          "num_experts_per_tok": 8, "n_shared_experts": 1, "first_k_dense_replace": 0, "n_group": 1, "topk_group": 1,
+          "tie_word_embeddings": false})")) == Approx(102.6e9).epsilon(0.005));
 }
 
 TEST_CASE("configurations of further families are read field by field") {

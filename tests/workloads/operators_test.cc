@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "scenarios/library.h"
@@ -100,6 +101,27 @@ TEST_CASE("operators that spell an MLP out weigh and compute what it does, and t
     CHECK(sim::to_seconds(other.iteration) == Approx(sim::to_seconds(own.iteration)).epsilon(0.02));
     CHECK(other.memory.peak_bytes == Approx(own.memory.peak_bytes).epsilon(0.05));
   }
+}
+
+TEST_CASE("kernels of graphs and of mixers with a state cast no operands: these are cast apart") {
+  const double tokens = 2048, each = 2 + 2 * (1 + 1 / 32.0);  // 16 bit read; 8 and scales written by rows and columns
+  const std::vector<std::string> fused{"cluster.device=b200-sxm-180gb", "software=nemo-25.09", "precision=mxfp8"};
+  const auto cast = [&](const std::string& model) {
+    const Network network = network_of(operators_job(model, "tensor: 1", fused));
+    double bytes = 0;
+    for (const LayerOp& op : network.layer(1).ops)
+      if (const auto* stream = std::get_if<StreamingOp>(&op);
+          stream != nullptr && std::string_view(stream->name).starts_with("cast "))
+        bytes += stream->elements * stream->bytes_each;
+    return bytes;
+  };
+  CHECK(cast(kPlain) == 0);
+  // Of the spelt MLP what swiglu makes in both passes, but neither the norm's output nor the residual's gradient.
+  CHECK(cast(kSpelt) == Approx(tokens * (8192 + 2 * 8192) * each));
+  // Of Mamba-2 what its gated norm makes, and gradients of gate, input, B, C and steps.
+  const std::string mixer = "M: {kind: mamba2, state: 128, heads: 64, head_dim: 64, groups: 8, conv: 4}";
+  CHECK(cast("blocks: {pattern: M, repeat: 8}, mixers: {" + mixer + "}") ==
+        Approx(tokens * (4096 + 2 * 4096 + 2 * 8 * 128 + 64) * each));
 }
 
 TEST_CASE("operators of every kind are folded, and counted twice") {

@@ -206,6 +206,7 @@ std::vector<GraphProduct> products_of(const ModelGraph& graph, const std::vector
       product.in = static_cast<std::int64_t>(tensor.elements()) / product.out;
     }
     const bool known = product.in > 0 && product.out > 0;
+    if (known) product.rows = node.out.elements() / static_cast<double>(product.out);
     if (known) products.push_back(std::move(product));
   }
   return products;

@@ -24,6 +24,7 @@ struct GraphProduct {
   std::int32_t node = 0;
   std::string weight;
   std::int64_t in = 0, out = 0;
+  double rows = 0;  // that it runs on
   double bias = 0;  // parameters
 };
 
@@ -44,6 +45,7 @@ struct PartForm {
   std::string activation;
   bool shared_gate = false;          // of experts
   double routed = 0;                 // FLOPs of a forward pass of experts, whose products are no GraphProduct
+  double mixed = 0;                  // of products of two activations
   int norms = 0;                     // of the hidden state
   bool layer_norm = false;           // with shifts
   std::vector<std::string> lines;    // of other: operators, as YAML mappings

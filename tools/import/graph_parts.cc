@@ -481,7 +481,11 @@ class PartReader {
   void write_operators(PartForm& form) {
     find_depths();
     find_stages();
-    if (!ruled() && !follow_each_other()) {
+    // Products that mix positions with each other have no part of a rank's channels.
+    const bool turned = std::any_of(products_.begin(), products_.end(), [&](const GraphProduct& product) {
+      return product.in == model_.seq && std::abs(of_token(product.rows) - 1) > 1e-9;
+    });
+    if (!ruled() && (turned || !follow_each_other())) {
       whole_ = true;
       find_stages();
       form.remarks.push_back(fmt::format(
@@ -508,13 +512,15 @@ class PartReader {
     const std::int32_t from = read_by(first);
     for (const GraphProduct& product : products_) {
       const bool beside = product.node != first.node;
-      if (beside &&
-          (cut == "in" || from < 0 || product.in != first.in || read_by(product) != from || cut_of(product) != cut))
+      if (beside && (cut == "in" || from < 0 || product.in != first.in || product.rows != first.rows ||
+                     read_by(product) != from || cut_of(product) != cut))
         continue;
       if (!written.insert(product.node).second) continue;
       std::string line = fmt::format("{{op: product, name: {}, in: {}, out: {}, cut: {}", name_of(product.weight),
                                      product.in, product.out, cut);
       if (beside) line += ", beside: true";
+      const double share = of_token(product.rows);  // of positions mixed with each other, rows are channels
+      if (std::abs(share - 1) > 1e-9) line += fmt::format(", share: {}", number(share));
       if (product.bias > 0) line += fmt::format(", weights: {}", number(product.bias));
       form.lines.push_back(line + "}");
     }
@@ -565,7 +571,8 @@ class PartReader {
     const GraphTensor &a = at(node.nodes[0]).out, &b = at(node.nodes[1]).out;
     const double flops = 2 * node.out.elements() * static_cast<double>(a.last());
     const double keeps = keep(node.nodes[0]) + keep(node.nodes[1]);
-    form.lines.push_back(fmt::format("{{op: matmul, name: {}, flops: {}, reads: {}, writes: {}, keeps: {}}}", node.name,
+    form.mixed += flops;
+    form.lines.push_back(fmt::format("{{op: matmul, name: {}, flops: {}, reads: {}, writes: {}, keeps: {}}}", node.op,
                                      number(of_token(flops)), number(of_token(a) + of_token(b)),
                                      number(of_token(node.out)), number(keeps)));
   }

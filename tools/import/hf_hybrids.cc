@@ -403,6 +403,33 @@ void chosen_latent_widths(Config& config, Draft& draft, const char* at) {
   put(draft, at, "index_top_k", config.count(config.need({"index_topk"})));
 }
 
+/// LongCat-Flash (arXiv 2509.01322, section 2): a layer is latent attention and an MLP, twice, and experts that read
+/// what the first MLP reads and are added behind the second. Of the experts that a router chooses those without
+/// computation are a part: in the mean so many of its top k as there are. Left out: that experts are exchanged beside
+/// the second attention and the MLPs.
+void longcat_flash(Config& config, Draft& draft) {
+  const std::int64_t layers = number_of(config, "num_layers", 28);
+  config.assume("num_hidden_layers", layers);
+  config.assume("intermediate_size", number_of(config, "ffn_hidden_size", 12288));
+  const std::int64_t experts = config.count(config.need({"n_routed_experts"})),
+                     zero = number_of(config, "zero_expert_num", 0), chosen = number_of(config, "moe_topk", 12);
+  config.assume("num_experts_per_tok", (chosen * experts + (experts + zero) / 2) / (experts + zero));
+  take_model(config, draft, "rotary");
+  latent_widths(config, draft, "mixers.A");
+  put_experts(config, draft, {"n_routed_experts"}, "expert_ffn_hidden_size");
+  put_dense(config, draft);
+  if (zero > 0)
+    draft.assumed("model.channels.E.top_k",
+                  fmt::format("of {} chosen in {} experts, of which {} compute nothing", chosen, experts + zero, zero));
+  draft.ignored("the layers' shortcut", "experts run ahead of the first MLP, not beside what follows them");
+  for (const char* key : {"attention_method", "mla_scale_q_lora", "mla_scale_kv_lora", "zero_expert_type",
+                          "routed_scaling_factor", "router_bias", "norm_topk_prob"})
+    config.find(key);
+  std::vector<std::string> words;
+  for (std::int64_t i = 0; i < layers; ++i) words.insert(words.end(), {"A+E", "F", "A+F"});
+  put_blocks(draft, words);
+}
+
 /// DeepSeek-V3.2 and GLM-5: latent attention to the keys that an indexer chooses, in some layers (GLM-5.2) to those
 /// that a layer ahead chose.
 void deepseek_sparse(Config& config, Draft& draft) {
@@ -546,6 +573,7 @@ const std::vector<std::pair<const char*, void (*)(Config&, Draft&)>>& hf_hybrids
       {"bailing_moe_linear", bailing_linear},
       {"bailing_hybrid", bailing_linear},
       {"mamba2", mamba2},
+      {"longcat_flash", longcat_flash},
       {"deepseek_v32", deepseek_sparse},
       {"glm_moe_dsa", deepseek_sparse},
       {"deepseek_v4", deepseek_v4},

@@ -1,7 +1,7 @@
 // See hf_windowed.h. Names of keys are those of the models' own files: XiaomiMiMo/MiMo-V2-Flash, stepfun-ai/Step-3.5
 // and 3.7-Flash, google/gemma-4 (transformers, models/gemma4), nvidia/Llama-3_3-Nemotron-Super-49B
-// (configuration_decilm.py: layers found by a search, arXiv 2411.19146). Left out: gates of one number a head, sinks (a
-// number a head).
+// (configuration_decilm.py: layers found by a search, arXiv 2411.19146), transformers' afmoe and exaone_moe. Left out:
+// gates of one number a head, sinks (a number a head).
 #include "tools/import/hf_windowed.h"
 
 #include <algorithm>
@@ -284,12 +284,50 @@ void nemotron_nas(Config& config, Draft& draft) {
   put_blocks(draft, words);
 }
 
+// ---- Trinity and K-EXAONE ----
+
+/// Windows and experts by layer, the first layers with an MLP.
+void windowed_experts(Config& config, Draft& draft, const char* dense, bool gate) {
+  take_model(config, draft, "rotary");
+  const std::int64_t first = number_of(config, dense, 0);
+  std::vector<std::string> words;
+  for (std::int64_t i = 0; i < hidden_layers(config); ++i)
+    words.push_back(fmt::format("{}+{}", in_window(config, i) ? "W" : "A", i < first ? "F" : "E"));
+  const std::int64_t heads = config.count(config.need({"num_attention_heads"})),
+                     keys = number_of(config, "num_key_value_heads", heads),
+                     dim = config.count(config.need({"head_dim"}));
+  const auto take = [&](const char* at, const Heads& own) {
+    put_heads(draft, at, own);
+    draft.set(fmt::format("model.{}.qk_norm", at), true);
+    if (gate) draft.set(fmt::format("model.{}.output_gate", at), true);
+  };
+  if (has_word(words, 'A')) take("mixers.A", {"attention", heads, keys, dim});
+  if (has_word(words, 'W'))
+    take("mixers.W", {"sliding", heads, keys, dim, 0, config.count(config.need({"sliding_window"}))});
+  if (first > 0) put_dense(config, draft);
+  put_experts(config, draft, {"num_experts"}, "moe_intermediate_size");
+  put_shared_expert(draft, number_of(config, "num_shared_experts", 0), number_of(config, "moe_intermediate_size", 0),
+                    false);
+  for (const char* key : {"global_attn_every_n_layers", "sliding_window_pattern", "mup_enabled", "score_func",
+                          "scoring_func", "route_scale", "is_moe_layer", "first_last_k_dense_replace"})
+    config.find(key);
+  take_predictions(config, draft, "num_nextn_predict_layers", words.back());
+  put_blocks(draft, words);
+}
+
+/// Norms stand ahead of both halves and behind them; a gate of its own on the output of attention.
+void afmoe(Config& config, Draft& draft) {
+  windowed_experts(config, draft, "num_dense_layers", true);
+  draft.set("model.post_norm", true);
+}
+void exaone_moe(Config& config, Draft& draft) { windowed_experts(config, draft, "first_k_dense_replace", false); }
+
 }  // namespace
 
 const std::vector<std::pair<const char*, void (*)(Config&, Draft&)>>& hf_windowed() {
   static const std::vector<std::pair<const char*, void (*)(Config&, Draft&)>> kFamilies{
-      {"mimo_v2_flash", mimo_v2}, {"mimo_v2", mimo_v2},    {"step3p5", step3},
-      {"step3p7", step3},         {"gemma4_text", gemma4}, {"nemotron-nas", nemotron_nas},
+      {"mimo_v2_flash", mimo_v2}, {"mimo_v2", mimo_v2},           {"step3p5", step3}, {"step3p7", step3},
+      {"gemma4_text", gemma4},    {"nemotron-nas", nemotron_nas}, {"afmoe", afmoe},   {"exaone_moe", exaone_moe},
   };
   return kFamilies;
 }

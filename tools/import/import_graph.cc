@@ -281,11 +281,11 @@ class GraphImport {
     const auto off = [](double held, double come_to) { return 100 * (come_to - held) / held; };
     double held = model_.products;
     for (const BlockForm& block : blocks_)
-      for (const PartForm& part : block.parts) held += part.routed;
+      for (const PartForm& part : block.parts) held += part.routed + part.mixed;
     const double p = off(model_.parameters, parameters), f = off(held, products);
     const std::string text = fmt::format(
-        "{:.0f} parameters in the graph, {:.0f} in the model ({:+.3f} %); products with weights of {:.6g} FLOPs a "
-        "forward pass in the graph, {:.6g} in the model ({:+.3f} %)",
+        "{:.0f} parameters in the graph, {:.0f} in the model ({:+.3f} %); products of {:.6g} FLOPs a forward "
+        "pass in the graph, {:.6g} in the model ({:+.3f} %)",
         model_.parameters, parameters, p, held, products, f);
     if (std::abs(p) > 0.01 || std::abs(f) > 0.01)
       draft_.first(text);

@@ -1,6 +1,7 @@
 // See operator_half.h. Kernels run one by one, as eager code runs them, whatever the software compiles: their bytes are
 // what each reads and writes. Backward, a product becomes two, a product of two activations two of its size, and what
-// is bound by memory moves what its line says.
+// is bound by memory moves what its line says. No such kernel casts what it makes: operands of products of a type with
+// scales are cast apart, but where a norm or the residual stream stands next.
 //
 // Left out: how a compiler would fuse them, gradients of whole products that tensor ranks with positions of their own
 // add up once a step, that every rank runs thin kernels on sums whole (they count as shared out), adapters, context
@@ -68,6 +69,22 @@ void OperatorHalf::write_products(std::size_t first, std::size_t end) {
   w_.column(std::move(products), input);
 }
 
+/// Of what products made, by the kernel that makes it backward, or apart. A residual stream casts its own gradient,
+/// which is that of a product that closes a part; where its kernel fuses this, what stands between needs one.
+void OperatorHalf::cast_gradients(std::size_t first, std::size_t end) {
+  const std::vector<Operator>& run = operators_.run;
+  const Operator& op = run[first];
+  const bool closes = op.cut == Cut::in || op.cut == Cut::sum;
+  const Kind next = end < run.size() ? run[end].kind : Kind::residual;
+  const bool beside_stream = next == Kind::residual || next == Kind::norm;
+  if (closes && (beside_stream || w_.fused_cast() == 0)) return;
+  double made = 0;
+  for (std::size_t p = first; p < end; ++p) made += real(run[p].out);
+  const double elements = of(op, made, op.cut == Cut::out);
+  if (beside_stream) return w_.cast_gradient(elements);
+  w_.cast_apart(elements, "cast gradient", Direction::backward);
+}
+
 /// Every rank goes on with all of it, for its own part of what follows: gradients are summed likewise.
 void OperatorHalf::sum(double elements) {
   if (z_.tensor == 1) return;
@@ -127,14 +144,10 @@ void OperatorHalf::write() {
       case Kind::product: {
         const std::size_t end = end_of_products(run, i);
         if (i > 0 && run[i - 1].kind != Kind::norm)
-          w_.cast(of(op, real(op.in), op.cut == Cut::in || op.cut == Cut::sum), "cast operator input",
-                  Direction::forward);
+          w_.cast_apart(of(op, real(op.in), op.cut == Cut::in || op.cut == Cut::sum), "cast operator input",
+                        Direction::forward);
         write_products(i, end);
-        if (op.cut != Cut::in && op.cut != Cut::sum) {
-          double made = 0;
-          for (std::size_t p = i; p < end; ++p) made += real(run[p].out);
-          w_.cast_gradient(of(op, made, op.cut == Cut::out));
-        }
+        cast_gradients(i, end);
         inside = op.cut == Cut::out || op.cut == Cut::sum;
         summed_ = op.cut == Cut::sum;
         i = end - 1;

@@ -22,6 +22,7 @@ class OperatorHalf {
   double of(const Operator& op, double elements, bool inside) const;
   std::int64_t tokens_of(const Operator& op, double tokens) const;
   void write_products(std::size_t first, std::size_t end);
+  void cast_gradients(std::size_t first, std::size_t end);
   void sum(double elements);
   void write_attention(const Operator& op);
   void write_matmul(const Operator& op, bool inside);

@@ -102,14 +102,14 @@ void StateHalf::hand_states_on() {
   w_.add(gather);
 }
 
-/// One kernel reads what the scan made and the gate (mamba_ssm's RMSNormGated, fla's FusedRMSNormGated).
+/// One kernel reads what the scan made and the gate (mamba_ssm's RMSNormGated, fla's FusedRMSNormGated). It writes 16
+/// bit, as scans and convolutions do backward: products of a type with scales have their operands cast apart.
 void StateHalf::gate_output() {
   const double values = of(mixer_.values());
   const bool normed = mixer_.normed;
   w_.backward(normed ? "gated norm backward" : "gate backward",
               normed ? Streaming::layer_norm_backward : Streaming::gelu_backward, values, 5 * e_);
-  w_.forward(normed ? "gated norm" : "gate", normed ? Streaming::layer_norm : Streaming::gelu, values,
-             3 * e_ + w_.fused_cast());
+  w_.forward(normed ? "gated norm" : "gate", normed ? Streaming::layer_norm : Streaming::gelu, values, 3 * e_);
 }
 
 void StateHalf::mix() {
@@ -117,7 +117,7 @@ void StateHalf::mix() {
   w_.column(products(), w_.enter());
   w_.views(0.5, Direction::forward);
   w_.views(0.5, Direction::backward);
-  w_.cast_gradient(of(made()));
+  w_.cast_apart(of(made()), "cast gradient", Direction::backward);
   open_gates();
   exchange_heads("mixer inputs, forward", "mixer input gradients, backward", made(), true);
   write_lines(parts_.prepares, real(z_.tokens));
@@ -142,7 +142,7 @@ void StateHalf::mix() {
   if (handed_back() > mixer_.values()) hand_back();
   gate_output();
   if (handed_back() == mixer_.values()) hand_back();
-  w_.cast(of(mixer_.values()), "cast mixer output", Direction::forward);
+  w_.cast_apart(of(mixer_.values()), "cast mixer output", Direction::forward);
   w_.row("mixer out", mixer_.values() / z_.tensor);
   w_.leave();
 }
