@@ -65,7 +65,8 @@ std::unique_ptr<GpuModule> load_module(const std::string& named) {
   if (paths.empty()) {
     throw sim::UserError(
         "orrery: calibrate: there is no GPU module (liborrery_cuda.so, liborrery_hip.so) beside the program, would be "
-        "right: cmake --build with nvcc or hipcc installed; calibrate --check PROFILE SAMPLES.csv needs none");
+        "right: tools/bootstrap calibrate with nvcc or hipcc installed; calibrate --check PROFILE SAMPLES.csv needs "
+        "none");
   }
   std::string problems;
   for (const std::string& path : paths) {
