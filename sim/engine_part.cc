@@ -29,12 +29,8 @@ EngineTables::EngineTables(const Plan& planned, const Network& planned_network, 
                            const Threads& threads)
     : plan(planned),
       network(planned_network),
-      contention(options.alone ? without_contention(network) : find_contention(plan, network)),
-      partition(sim::partition(plan, contention, network.capacity.size(), threads.count)) {
-  const bool stretches =
-      std::any_of(plan.programs.begin(), plan.programs.end(), [](const Program& p) { return !p.stretches.empty(); });
-  if (partition.parts == 1 && !stretches && plan.instances.size() >= threads.ahead_from)
-    islands = find_islands(plan, network, contention, threads.ahead_from / 2);
+      contention(options.alone ? without_contention(network) : find_contention(plan, network)) {
+  divide(threads);
   programs.reserve(plan.programs.size());
   const Rows rows = many_rows(plan, options) ? Rows::shared : Rows::of_their_own;
   for (const Program& program : plan.programs) programs.push_back(compile(program, plan.streams, rows));
@@ -46,6 +42,19 @@ EngineTables::EngineTables(const Plan& planned, const Network& planned_network, 
   list_moved();
   if (!options.record.empty()) record.assign(plan.instances.size(), kNotRecorded);
   for (std::uint32_t r = 0; r < options.record.size(); ++r) record[index(options.record[r])] = r;
+}
+
+/// Islands run on one thread, at half of what their events cost at instants that all have in common: two threads gain
+/// nothing over that.
+void EngineTables::divide(const Threads& threads) {
+  constexpr std::uint32_t kNoGain = 2;
+  const bool stretches =
+      std::any_of(plan.programs.begin(), plan.programs.end(), [](const Program& p) { return !p.stretches.empty(); });
+  const auto share_out = [&] { partition = sim::partition(plan, contention, network.capacity.size(), threads.count); };
+  if (threads.count > kNoGain) share_out();
+  if (partition.parts == 1 && !stretches && plan.instances.size() >= threads.ahead_from)
+    islands = find_islands(plan, network, contention, threads.ahead_from / 2);
+  if (threads.count == kNoGain && islands.count == 0) share_out();
 }
 
 void EngineTables::list_moved() {

@@ -71,6 +71,7 @@ struct EngineTables {
   std::vector<std::uint32_t> record;  // by instance: its row of Result::records; empty where none is recorded
 
  private:
+  void divide(const Threads& threads);
   void list_moved();
 };
 

@@ -10,11 +10,11 @@ namespace orrery::sim {
 
 namespace {
 
-constexpr int kLeastPatience = 400;
+constexpr int kLeastPatience = 50;
 
 /// Looks at a number, some 50 ns each, before sleep: what an instant is shared out in takes up to a millisecond, and to
 /// be woken may take a tenth of that. Where threads outnumber processors, who waits has the processor of one who works.
-int patience_of(std::uint32_t members) { return members <= processors() ? 20000 : kLeastPatience; }
+int patience_of(std::uint32_t members) { return members <= processors() ? 20000 : 400; }
 
 void pause() {
 #if defined(__x86_64__)
@@ -34,18 +34,20 @@ void Team::Bell::ring() {
 }
 
 /// Processors may be there and yet be busy with other work: then who is waited for does not run, and whoever has looked
-/// in vain looks for half as long the next time, and for twice as long again once it was worth it.
+/// in vain looks for a quarter as long the next time. A look that was worth it earns a few more: so what is spent in
+/// vain is a few looks a wait, and where nobody waits in vain all are as patient as at first.
 template <class Done>
 void Team::Bell::wait(Done done) {
+  constexpr int kEarned = 10;
   const int most = looks.load(std::memory_order_relaxed);
   for (int look = 0; look < most; ++look) {
     if (done(count.load())) {
-      if (most < patience) looks.store(std::min(2 * most, patience), std::memory_order_relaxed);
+      if (most < patience) looks.store(std::min(most + kEarned, patience), std::memory_order_relaxed);
       return;
     }
     pause();
   }
-  looks.store(std::max(most / 2, kLeastPatience), std::memory_order_relaxed);
+  looks.store(std::max(most / 4, kLeastPatience), std::memory_order_relaxed);
   std::unique_lock lock(mutex);
   asleep.fetch_add(1);
   rung.wait(lock, [&] { return done(count.load()); });

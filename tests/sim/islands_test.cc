@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "sim/contention.h"
+#include "sim/engine_part.h"
 #include "sim/engine_threads.h"
 #include "tests/catch.h"
 #include "tests/sim/random_plan.h"
@@ -104,6 +105,19 @@ test::Case pairs_that_meet(std::uint32_t pairs, std::uint32_t messages) {
 TEST_CASE("islands that run ahead of each other end when they do together") {
   CHECK(compare_apart(1, tests::thinned(3000), false, 4) > tests::thinned(600));
   CHECK(compare_apart(50000, tests::thinned(800), false, 9) > tests::thinned(100));
+}
+
+TEST_CASE("two threads leave a plan with islands to one, three share it out") {
+  const test::Case made = pairs_that_meet(4, 20);
+  const auto divided = [&](std::uint32_t threads) {
+    return sim::EngineTables(made.plan, made.network, {}, {.count = threads, .ahead_from = 1});
+  };
+  CHECK(divided(2).islands.count == 4);
+  CHECK(divided(2).partition.parts == 1);
+  CHECK(divided(3).islands.count == 0);
+  CHECK(divided(3).partition.parts > 1);
+  require_equal(sim::run(made.plan, made.network, {}, {.count = 2, .ahead_from = 1}),
+                sim::run(made.plan, made.network, {}, {.count = 3, .ahead_from = 1}));
 }
 
 TEST_CASE("islands of plans that lock up lock up where they do together") {
