@@ -1,5 +1,6 @@
 // Settings -> ServingScenario.
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <filesystem>
 
@@ -398,14 +399,16 @@ serving::Length load_length(const Settings& traffic, const char* key, double rat
 
 /// "10/s", "3.5/min", "200/h".
 double rate_of(const Settings& value) {
-  constexpr const char* kForm = "requests a time, as in 10/s, 90/min or 5000/h";
+  constexpr const char* kForm = "requests a time, from 1e-6 to 1e9, as in 10/s, 90/min or 5000/h";
   const std::string& text = value.text();
   const std::size_t slash = text.find('/');
   if (!value.is_scalar() || slash == std::string::npos) value.expected(kForm);
   const std::string unit = text.substr(slash + 1);
   const double seconds = unit == "s" ? 1 : unit == "min" ? 60 : unit == "h" ? 3600 : 0;
   if (seconds == 0) value.expected(kForm);
-  const double count = Settings::scalar(text.substr(0, slash), value.place()).as_number(1e-6, 1e9);
+  double count = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + slash, count);
+  if (error != std::errc() || end != text.data() + slash || !(count >= 1e-6 && count <= 1e9)) value.expected(kForm);
   return count / seconds;
 }
 

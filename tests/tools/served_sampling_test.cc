@@ -82,7 +82,8 @@ TEST_CASE("a benchmark behind a server's launch says what comes, and how tokens 
   const std::string bench = imported("vllm", serve +
                                                  "vllm bench serve --dataset-name random --random-input-len 1000 "
                                                  "--random-output-len 200 --random-range-ratio 0.1 "
-                                                 "--max-concurrency 16 --num-prompts 160\n");
+                                                 "--max-concurrency 16 --num-prompts 160 --unheard 7\n");
+  CHECK(holds(bench, "--unheard 7"));
   CHECK(holds(bench, "concurrency: 16"));
   CHECK(holds(bench, "requests: 160"));
   CHECK(holds(bench, "sampling: greedy"));

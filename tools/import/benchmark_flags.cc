@@ -78,6 +78,29 @@ class ClientDraft {
       draft_.set("traffic.concurrency", std::min(prompts, count({"max-concurrency"}, prompts)));
     }
     set_sampling();
+    constexpr std::array<std::string_view, 20> kRead{"dataset-name",
+                                                     "random-input-len",
+                                                     "random-input",
+                                                     "random-output-len",
+                                                     "random-output",
+                                                     "num-prompts",
+                                                     "num-warmups",
+                                                     "warmup-requests",
+                                                     "request-rate",
+                                                     "max-concurrency",
+                                                     "burstiness",
+                                                     "temperature",
+                                                     "top-p",
+                                                     "top-k",
+                                                     "min-p",
+                                                     "frequency-penalty",
+                                                     "presence-penalty",
+                                                     "repetition-penalty",
+                                                     "random-range-ratio",
+                                                     "model"};
+    for (const auto& [name, value] : flags_)
+      if (std::find(kRead.begin(), kRead.end(), name) == kRead.end())
+        draft_.ignored(fmt::format("--{} {}", name, value.text()), "of the benchmark, and no key here");
   }
 
  private:

@@ -292,7 +292,12 @@ class ServerDraft {
     }
     const Word* over = given(ServerKey::generation_over);
     if (over == nullptr) return;
-    const nlohmann::json members = parse_json(over->text);
+    nlohmann::json members;
+    try {
+      members = parse_json(over->text);
+    } catch (const JsonProblem& problem) {
+      throw sim::UserError(over->place, "--override-generation-config", problem.got + ", expected JSON");
+    }
     if (!members.is_object())
       throw sim::UserError(over->place, "--override-generation-config",
                            fmt::format("got {}, expected keys in braces", over->text));

@@ -51,13 +51,24 @@ NamedRun run_of(const std::string& file) {
   return run;
 }
 
+/// The device, or with the link between its two that the source states for that machine (LLMServingSim,
+/// bench/examples/RTXPRO6000/Qwen3-32B/config.json: 16 GB/s, 20 us), of which its kernels' tables know another.
+std::string device_of_run(const NamedRun& run) {
+  if (run.device != "rtx-pro-6000-96gb" || run.tensor == 1) return run.device;
+  constexpr const char* kLink =
+      "{launch: 20 us, peer: 1 ns, one_rate: 16 GB/s, second: 10 ns, two_rate: 16 GB/s, library: 10 ns, large_rate: 16 "
+      "GB/s}";
+  return fmt::format("{{inherits: {}, serving: {{engines: {{vllm: {{all-reduce: {{graph: {}, eager: {}}}}}}}}}}}",
+                     run.device, kLink, kLink);
+}
+
 /// vLLM's defaults of the runs that are published: vLLM 0.19, 2048 tokens an iteration, 128 sequences, 256 on one card.
 std::string yaml_of_run(const NamedRun& run, const std::string& file) {
   return fmt::format(
       "name: requests\ncluster: {{device: {}, gpus: {}}}\nmodel: {}\nprecision: {{weights: bf16, kv_cache: bf16}}\n"
       "software: vllm-0.17\nserving:\n  pools:\n  - {{replicas: 1, parallelism: {{tensor: {}}}, max_sequences: {}, "
       "max_batched_tokens: 2048}}\ntraffic: {{trace: '{}', sampling: greedy}}\n",
-      run.device, run.tensor, run.model, run.tensor, run.device == "rtx-4090-24gb" ? 256 : 128,
+      device_of_run(run), run.tensor, run.model, run.tensor, run.device == "rtx-4090-24gb" ? 256 : 128,
       std::filesystem::absolute(file).string());
 }
 
