@@ -501,13 +501,14 @@ TEST_CASE("no key of the schema is missing from the walk") {
                                            "cluster.device.peak",
                                            "cluster.device.inherits",
                                            "model.inherits",
-                                           "model.parameters",  // shipped models are held to it (shipped_test.cc)
-                                           "extra.",            // changes nothing (load_test.cc)
-                                           "serving.",          // requests (tests/serving/inputs_test.cc)
-                                           "traffic.",          // likewise
-                                           "models",            // several served (tests/tools/served_commands_test.cc)
-                                           "rl",                // steps of RL (tests/rl/inputs_test.cc)
-                                           "workload",          // likewise
+                                           "model.parameters",   // shipped models are held to it (shipped_test.cc)
+                                           "extra.",             // changes nothing (load_test.cc)
+                                           "serving.",           // requests (tests/serving/inputs_test.cc)
+                                           "traffic.",           // likewise
+                                           "model.generation.",  // what requests ask for, likewise
+                                           "models",             // several served (tests/tools/served_commands_test.cc)
+                                           "rl",                 // steps of RL (tests/rl/inputs_test.cc)
+                                           "workload",           // likewise
                                            "precision.attention",
                                            "precision.weights",
                                            "precision.experts",

@@ -136,6 +136,19 @@ void walk_pools(std::set<std::string>& walked, const std::string& open) {
   }
 }
 
+/// What requests ask of each token, and what a model's own configuration says where they say nothing.
+void walk_sampling(std::set<std::string>& walked, const std::string& open) {
+  walked.insert("traffic.sampling");
+  for (const char* member : {"temperature: 0", "top_p: 0.9", "top_k: 50", "min_p: 0.1", "repetition_penalty: 1.1",
+                             "frequency_penalty: 0.5", "presence_penalty: 0.5", "logprobs: 0"}) {
+    const std::string text(member);
+    walked.insert("traffic.sampling." + text.substr(0, text.find(':')));
+    CHECK(answer(std::string(kBase) + kOpen, {"traffic.sampling={" + text + "}"}) != open);
+    CHECK(answer(std::string(kBase) + kOpen, {"model.generation={" + text + "}"}) ==
+          answer(std::string(kBase) + kOpen, {"model.generation={}", "traffic.sampling={" + text + "}"}));
+  }
+}
+
 /// Keys that other tests walk.
 void walk_elsewhere(std::set<std::string>& walked) {
   // Of two pools, below; of one value only; of the fleet (loop_test.cc).
@@ -242,13 +255,7 @@ TEST_CASE("every key of serving and traffic moves what comes out", "[serving]") 
         answer(std::string(kBase) + kOpen, {"serving.router=least_loaded"}));
   CHECK(answer(std::string(kBase) + kOpen, {"serving.front_ends=10"}) != open);
   walked.insert({"serving.router_looks_every", "serving.front_ends"});
-  walked.insert("traffic.sampling");
-  for (const char* member : {"temperature: 0", "top_p: 0.9", "top_k: 50", "min_p: 0.1", "repetition_penalty: 1.1",
-                             "frequency_penalty: 0.5", "presence_penalty: 0.5", "logprobs: 0"}) {
-    const std::string text(member);
-    walked.insert("traffic.sampling." + text.substr(0, text.find(':')));
-    CHECK(answer(std::string(kBase) + kOpen, {"traffic.sampling={" + text + "}"}) != open);
-  }
+  walk_sampling(walked, open);
   {
     // Of a model that has states.
     const std::vector<std::string> hybrid{"model=qwen3-next-80b-a3b", "cluster.gpus=8",

@@ -105,7 +105,7 @@ TEST_CASE("parts that no family has run by their operators, cut as their weights
     const workloads::Job job = job_of_graph(graph, {}, {layout, "batch.global=8", "model.seq=2048"});
     CHECK(workloads::parameter_count(job.model) ==
           Approx(2 * h * 128256 + 4 * (attention + mlp) + 2 * convolution).epsilon(1e-12));
-    CHECK(job.model.pattern.kinds.size() == 1);  // the two layers, each of both parts
+    CHECK(job.model.pattern.kinds.size() == 2);
     CHECK(tests::contradiction(workloads::simulate_step(job)) == "");
   }
   const Model model = job_of_graph(graph).model;

@@ -226,7 +226,7 @@ model: llama3.1-70b
 precision: {weights: fp8, kv_cache: fp8}
 software: vllm-0.15
 serving: {slo: {ttft: 400 ms, tpot: 28 ms, percentile: 80, window: 6 s}}
-traffic: {rate: 8/s, levels: [0.5, 0.5, 0.5, 0.5, 3], input: 900, output: 80, duration: 40 s}
+traffic: {rate: 8/s, levels: [0.5, 0.5, 0.5, 0.5, 3], input: 900, output: 80, duration: 40 s, sampling: greedy}
 )");
   const json found = answer_of({"search", file, "--json", "-"});
   const json &mean = found.at("rows"), &peak = found.at("peak");
