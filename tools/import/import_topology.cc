@@ -352,7 +352,8 @@ Matrix read_nccl_topology(const std::string& text, const std::string& file) {
       row.push_back(&a == &b ? "X" : links > 0 ? fmt::format("NV{}", links) : "SYS");
     }
     for (const auto& [target, count] : a.peers) {
-      const bool found = std::any_of(gpus.begin(), gpus.end(), [&](const Gpu& b) { return leads(target, b); });
+      const bool found =
+          std::any_of(gpus.begin(), gpus.end(), [&, &led = target](const Gpu& b) { return leads(led, b); });
       if (!found) nowhere.insert(target);
     }
     matrix.cells.push_back(std::move(row));

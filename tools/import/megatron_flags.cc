@@ -426,7 +426,8 @@ const std::vector<std::pair<std::string, std::vector<std::string>>>& skipped_fla
   static const std::vector<std::pair<std::string, std::vector<std::string>>> kSkipped = [] {
     std::vector<std::pair<std::string, std::vector<std::string>>> all = kOwn;
     for (const auto& [why, flags] : further_skipped_flags()) {
-      const auto same = std::find_if(all.begin(), all.end(), [&](const auto& each) { return each.first == why; });
+      const auto same =
+          std::find_if(all.begin(), all.end(), [&why = why](const auto& each) { return each.first == why; });
       if (same == all.end())
         all.emplace_back(why, flags);
       else
