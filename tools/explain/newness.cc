@@ -530,7 +530,7 @@ nlohmann::ordered_json interval_json(const StepInterval& interval, double step_s
   nlohmann::ordered_json json;
   json["iteration_time_68_s"] = {step_s * like.low68, step_s * like.high68};
   json["iteration_time_90_s"] = {step_s * like.low90, step_s * like.high90};
-  json["rows"] = like.rows;
+  json["rows"] = std::round(like.rows * 1e6) / 1e6;  // an effective number, whose last digits hang on the C library
   json["nearest"] = like.nearest;
   json["not_measured"] = text_of(interval.newness, features);
   return json;
