@@ -179,7 +179,7 @@ TEST_CASE("a record that is run gives the step that validate compares, to the la
 TEST_CASE("every record that is run gives the step that validate compares", "[.][every-row][full-size]") {
   std::size_t ran = 0;
   for (const tools::ListedRecord& record : kept_records()) ran += runs_as_validated(record) ? 1 : 0;
-  CHECK(ran == 2777);
+  CHECK(ran == 2855);
 }
 
 TEST_CASE("lists that nobody had looked at have figures of their first day", "[full-size]") {
