@@ -265,9 +265,8 @@ TEST_CASE("the shipped residuals are those of these rows", "[full-size]") {
   }
 }
 
-TEST_CASE("intervals hold as many rows of a framework that is left out as they say, to 5 points", "[full-size]") {
+TEST_CASE("intervals hold as many rows of a framework that is left out as they say, to 4 points", "[full-size]") {
   // A framework has no part in its own widening. Single ones differ, and single devices more: intervals.yaml has them.
-  // Two lists of like steps, all of them far off, brought 71.5 to 72.4 %: the cautious side.
   for (const tools::Held& held : widths().held) {
     INFO(held.left_out << " " << held.list);
     if (held.list.empty() && held.left_out != "device" && held.left_out != "work") {
@@ -277,7 +276,7 @@ TEST_CASE("intervals hold as many rows of a framework that is left out as they s
       CHECK(held.at90 < 97);
     }
     if (held.left_out != "framework") continue;
-    CHECK(held.at68 == Approx(68).margin(5));
+    CHECK(held.at68 == Approx(68).margin(4));
     CHECK(held.at90 == Approx(90).margin(4));
   }
 }

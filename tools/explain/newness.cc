@@ -156,14 +156,14 @@ std::string group_of(const KnownRow& row, const Newness& newness) {
 struct Weighed {
   double value = 0, weight = 0;
 };
-/// The least value, 0 and above, that a share `p` of the weight does not pass.
+/// The least value that a share `p` of the weight does not pass; below 0 where an interval holds more than it says.
 double reach(std::vector<Weighed>& of, double p) {
   std::sort(of.begin(), of.end(), [](const Weighed& a, const Weighed& b) { return a.value < b.value; });
   double total = 0, sum = 0;
   for (const Weighed& one : of) total += one.weight;
   for (const Weighed& one : of) {
     sum += one.weight;
-    if (sum >= p * total * (1 - 1e-12)) return std::max(0.0, one.value);
+    if (sum >= p * total * (1 - 1e-12)) return one.value;
   }
   return 0;
 }
@@ -183,11 +183,15 @@ class Pools {
     Widenings own;
     for (std::size_t i = 0; i < kNewnesses; ++i) own.at[i] = of_pool(pools_[i], newness_at(i), without);
     Widenings out = own;
+    const auto speaks = [&](std::size_t at) { return own.at[at].groups >= kFewestGroups; };
     for (std::size_t i = 0; i < kNewnesses; ++i) {
+      bool known = speaks(i);
       for (std::size_t j = 0; j < kNewnesses; ++j) {
-        if (!newness_at(i).covers(newness_at(j))) continue;
-        out.at[i].widening.at68 = std::max(out.at[i].widening.at68, own.at[j].widening.at68);
-        out.at[i].widening.at90 = std::max(out.at[i].widening.at90, own.at[j].widening.at90);
+        if (!speaks(j) || !newness_at(i).covers(newness_at(j))) continue;
+        Widening& by = out.at[i].widening;
+        const Widening& least = own.at[j].widening;
+        by = known ? Widening{std::max(by.at68, least.at68), std::max(by.at90, least.at90)} : least;
+        known = true;
       }
     }
     return out;
@@ -440,7 +444,7 @@ void read_widening(const sim::Settings& item, Widenings& out) {
                   item.at("beyond_size").as_bool()};
   const auto moved = [&](const char* key) {
     const double pct = item.at(key).as_number();
-    if (!(pct >= 0 && pct < 1e6)) item.at(key).expected("a percentage, 0 and above");
+    if (!(pct > -100 && pct < 1e6)) item.at(key).expected("a percentage above -100");
     return std::log1p(pct / 100);
   };
   out.at[index_of(n)] = {{moved("at_68_pct"), moved("at_90_pct")},

@@ -1,12 +1,12 @@
 // What of a scenario no published row has, and by how much that widens its interval. An answer about a framework or a
-// device that nobody measured is worth less than one about what was compared a hundred times: its interval is widened
-// until it holds what it promises of rows whose framework, generation, device or kind of work is left out as a whole
-// (conformal quantiles: Romano, Patterson and Candes, NeurIPS 2019, equations 6 to 8), each framework or device counted
-// as one. Nothing that is new narrows an interval. Steps that wait for the host are no matter of their own: too few
-// sources have them, and likeness already judges them by each other. The table is scenarios/published/intervals.yaml,
-// which tools/scoreboard writes. Left out: that what was left out had a part in how the model was built, so that the
-// first rows of a source of tomorrow may miss by more than those of today do (docs/scoreboard.md keeps what each list
-// missed by on its first day).
+// device that nobody measured is worth less than one about what was compared a hundred times: its interval is widened,
+// or narrowed where it holds more, until it holds what it promises of rows whose framework, generation, device or kind
+// of work is left out as a whole (conformal quantiles: Romano, Patterson and Candes, NeurIPS 2019, equations 6 to 8),
+// each framework or device counted as one. What is new besides never narrows it further. Steps that wait for the host
+// are no matter of their own: too few sources have them, and likeness already judges them by each other. The table is
+// scenarios/published/intervals.yaml, which tools/scoreboard writes. Left out: that what was left out had a part in how
+// the model was built, so that the first rows of a source of tomorrow may miss by more than those of today do
+// (docs/scoreboard.md keeps what each list missed by on its first day).
 #pragma once
 
 #include <array>
