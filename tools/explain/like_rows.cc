@@ -88,10 +88,14 @@ std::optional<LikeRows> like_rows(const Features& features, std::span<const RowV
 }
 
 LikeRows widened(LikeRows like, const Widening& by) {
-  like.low68 *= std::exp(-by.at68);
-  like.high68 *= std::exp(by.at68);
-  like.low90 *= std::exp(-by.at90);
-  like.high90 *= std::exp(by.at90);
+  // An interval that is narrowed by more than its half is its middle.
+  const auto move = [](double& low, double& high, double by_each) {
+    const double least = -std::log(high / low) / 2;
+    low *= std::exp(-std::max(by_each, least));
+    high *= std::exp(std::max(by_each, least));
+  };
+  move(like.low68, like.high68, by.at68);
+  move(like.low90, like.high90, by.at90);
   return like;
 }
 

@@ -36,7 +36,7 @@ struct Neighbour {
 /// Of rows in the order of their ratios; nothing where they weigh nothing. Names no rows.
 std::optional<LikeRows> interval_of(std::vector<Neighbour>& by_ratio, std::size_t lists);
 
-/// By how much, in ln(measured / predicted), the ends of an interval move out.
+/// By how much, in ln(measured / predicted), the ends of an interval move out; in, but not past each other, below 0.
 struct Widening {
   double at68 = 0, at90 = 0;
 };
