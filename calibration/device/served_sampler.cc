@@ -22,8 +22,8 @@ double by_row_seconds(const DeviceProfile& device, Cut cut, double rows, double 
 }
 
 double rejection_seconds(const DeviceProfile& device, Cut cut, double rows, double logits) {
-  constexpr double kLaunch = 29e-6, kOfRow = 0.3e-9, kBytes = 14, kShare = 0.9;
-  const double one = kLaunch + kOfRow * logits + kBytes * rows * logits / (kShare * device.memory_bandwidth().value());
+  constexpr double kLaunch = 29e-6, kOfRow = 0.3e-9, kBytes = 14, kPace = 0.9;
+  const double one = kLaunch + kOfRow * logits + kBytes * rows * logits / (kPace * device.memory_bandwidth().value());
   return cut == Cut::both ? 2 * one : one;
 }
 
