@@ -502,6 +502,7 @@ std::vector<ServingStudy> study_serving(const std::vector<scenarios::ServingScen
 ServingStudy study_serving(const scenarios::ServingScenario& scenario, ServedTables* tables) {
   std::vector<std::unique_ptr<Prepared>> all;
   all.push_back(prepared(scenario, tables));
+  if (all.front()->ways) all.front()->ways->keep_one_of_alike();
   run(all);
   return counted(*all.front());
 }
