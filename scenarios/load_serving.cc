@@ -509,16 +509,7 @@ void load_traffic(const Settings& document, ServingScenario& s) {
         other->fail("is of an open loop, expected no such key beside concurrency");
     if (s.max_waiting > 0)
       concurrency->fail("has no request come before another ends, expected rate or trace beside max_waiting");
-    traffic.concurrency = concurrency->as_int();
-    traffic.requests = requests != nullptr ? requests->as_int() : 10 * traffic.concurrency;
-    if (requests == nullptr)
-      assumed(s, "traffic.requests", std::to_string(traffic.requests), "ten rounds of those under way");
-    traffic.requests += traffic.warm_up;
-    check_count(section, traffic);
-    if (traffic.concurrency < s.replicas)
-      concurrency->fail(
-          fmt::format("got {}, expected at least one for each of {} replicas", traffic.concurrency, s.replicas));
-    return;
+    return take_under_way(document, s);
   }
   traffic.rate = rate_of(*rate);
   const std::string arrivals = section.get_choice("arrivals", "poisson", {"poisson", "gamma", "constant"});
@@ -661,6 +652,21 @@ ServingScenario load_serving(const Settings& document, GpuShare share) {
     s.price_per_gpu_hour_usd = number(cost, "price_per_gpu_hour_usd", 0);
   s.assumptions.insert(s.assumptions.begin(), job.assumptions.begin(), job.assumptions.end());
   return s;
+}
+
+void take_under_way(const Settings& document, ServingScenario& s) {
+  const Settings& section = document.at("traffic");
+  const Settings &concurrency = section.at("concurrency"), *requests = given(&section, "requests");
+  serving::Traffic& traffic = s.traffic;
+  traffic.concurrency = concurrency.as_int();
+  traffic.requests = requests != nullptr ? requests->as_int() : 10 * traffic.concurrency;
+  if (requests == nullptr)
+    assumed(s, "traffic.requests", std::to_string(traffic.requests), "ten rounds of those under way");
+  traffic.requests += traffic.warm_up;
+  check_count(section, traffic);
+  if (traffic.concurrency < s.replicas)
+    concurrency.fail(
+        fmt::format("got {}, expected at least one for each of {} replicas", traffic.concurrency, s.replicas));
 }
 
 serving::Limits ServedPool::scheduler_limits(std::int64_t blocks) const {

@@ -100,6 +100,10 @@ struct ServingScenario : ServedPool {
 /// `share`: what its pools may take. Throws UserError.
 ServingScenario load_serving(const sim::Settings& document, GpuShare share = {});
 
+/// Takes traffic.concurrency and traffic.requests of a document that is in all else the one which `scenario`, of a
+/// closed loop and without a workload, was loaded of. Throws UserError as load_serving() would.
+void take_under_way(const sim::Settings& document, ServingScenario& scenario);
+
 /// An engine's kernels on a device, by the table that ships of it; without one by the data sheet.
 calibration::ServingKernels kernels_of(const calibration::DeviceProfile& device, calibration::Engine engine);
 

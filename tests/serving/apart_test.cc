@@ -109,6 +109,45 @@ TEST_CASE("layers that flow while later ones are computed leave the last of them
   }
 }
 
+TEST_CASE("caches that set out at one instant move as each by itself would", "[serving]") {
+  PlainTimes times;
+  /// One link, of which a byte of a cache takes `weight`.
+  class OneLink : public Ways {
+   public:
+    OneLink(double weight, double rate) : links_{{sim::LinkId{0}, weight}} { capacity_.push_back(rate); }
+    const sim::Table<sim::LinkId, double>& capacity() const override { return capacity_; }
+    Way way(std::int64_t, std::int64_t) override { return {links_, 5'000'000}; }
+
+   private:
+    std::vector<sim::WeightedLink> links_;
+    sim::Table<sim::LinkId, double> capacity_;
+  };
+  Trace trace;  // all prompts in one iteration: eight alike, one twice as long
+  for (int i = 0; i < 8; ++i) trace.requests.push_back({0, 100, 2, 0, 0});
+  trace.requests.push_back({0, 200, 2, 0, 0});
+  const auto there = [&](Ways& ways) {
+    Apart fleet{{limits_of(FirstToken::transfer), 1, Router::round_robin},
+                {limits_of(FirstToken::transfer), 1, Router::round_robin},
+                {}};
+    fleet.handover = {&ways, 400, 0, Handing::whole, 1, 0, 1, 1};
+    const ApartOutcome outcome = serve_apart(trace, fleet, times, times);
+    std::vector<Time> out;
+    for (const ApartOutcome::Handed& handed : outcome.handed) out.push_back(handed.there - handed.computed);
+    return out;
+  };
+  // At a byte a nanosecond nine share the link until the eight are through, and then the ninth has what is left of it.
+  constexpr Time kCache = 100 * 400 * std::int64_t{1000}, kLatency = 5'000'000;
+  OneLink whole(1, 1e9);
+  const std::vector<Time> found = there(whole);
+  for (std::size_t i = 0; i < 8; ++i) CHECK(std::abs(found[i] - (9 * kCache + kLatency)) <= 1);
+  CHECK(std::abs(found[8] - (10 * kCache + kLatency)) <= 1);
+  // A weight of which products with rates are rounded, so that they stay flows of their own.
+  const double weight = sim::round_significant<38>(1.0 / 3);
+  OneLink third(weight, weight * 1e9);
+  const std::vector<Time> apart = there(third);
+  for (std::size_t i = 0; i < found.size(); ++i) CHECK(std::abs(found[i] - apart[i]) <= 2);
+}
+
 TEST_CASE("transfers share a link fairly", "[serving]") {
   PlainTimes times;
   TwoLinks ways(2, 1, 1e9);

@@ -215,6 +215,13 @@ traffic: {rate: 20/s, input: 700, output: 60, duration: 5 s}
     CHECK(row.at("output_tokens_per_s_per_gpu").get<double>() > gpu);
     user = row.at("tokens_per_s_per_user").get<double>();
     gpu = row.at("output_tokens_per_s_per_gpu").get<double>();
+    // What fleets of a search share does not tell: each is what it is by itself.
+    words = {"serving", file, "--json", "-", "--set", "traffic={concurrency: 8, input: 256, output: 32}"};
+    for (const json& set : row.at("set")) words.insert(words.end(), {"--set", set.get<std::string>()});
+    const json alone = answer_of(words);
+    CHECK(alone.at("output_tokens_per_s_per_gpu") == row.at("output_tokens_per_s_per_gpu"));
+    CHECK(alone.at("tokens_per_s_per_user") == row.at("tokens_per_s_per_user"));
+    CHECK(alone.at("mean_ttft_ms").get<double>() == 1e3 * row.at("ttft_s").get<double>());
   }
 }
 

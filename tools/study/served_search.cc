@@ -11,7 +11,9 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <deque>
 #include <map>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <ostream>
@@ -21,6 +23,7 @@
 #include "sim/error.h"
 #include "tools/parallel.h"
 #include "tools/report/text.h"
+#include "tools/study/served_tables.h"
 #include "tools/study/serving_study.h"
 
 namespace orrery::tools {
@@ -110,9 +113,15 @@ class Space {
                        role, replicas, layout.tensor, layout.attention_data, layout.expert, apart, kept_);
   }
 
+  /// A fleet as it was loaded, which others of the same pools have with other requests under way.
+  struct Loaded {
+    std::mutex mutex;
+    std::optional<scenarios::ServingScenario> scenario;
+  };
+
   /// Nothing where the loader refuses it, or it does not fit.
   std::optional<ServedFleet> simulate(const std::string& text, const std::vector<std::string>& pools,
-                                      std::int64_t concurrency, std::string& refusal) const {
+                                      std::int64_t concurrency, std::string& refusal, Loaded* loaded = nullptr) {
     ServedFleet fleet;
     fleet.layout = text;
     fleet.apart = pools.size() > 1;
@@ -125,7 +134,7 @@ class Space {
     Settings document = document_;
     for (const std::string& set : fleet.sets) scenarios::apply_set(document, set);
     try {
-      const ServingStudy study = study_serving(scenarios::load_serving(document));
+      const ServingStudy study = study_serving(load(document, loaded), &tables_);
       fleet.gpus = study.gpus();
       if (study.completed == 0 || study.duration_s <= 0) return std::nullopt;
       fleet.per_gpu = study.output_tokens / study.duration_s / static_cast<double>(fleet.gpus);
@@ -144,6 +153,16 @@ class Space {
   }
 
  private:
+  scenarios::ServingScenario load(const Settings& document, Loaded* loaded) const {
+    if (loaded == nullptr || base_.workload) return scenarios::load_serving(document);
+    const std::lock_guard lock(loaded->mutex);
+    if (loaded->scenario)
+      scenarios::take_under_way(document, *loaded->scenario);
+    else
+      loaded->scenario = scenarios::load_serving(document);
+    return *loaded->scenario;
+  }
+
   /// What a pool says beside its layout, as it says it.
   static std::string kept_of(const Settings& pool) {
     std::string kept;
@@ -159,6 +178,7 @@ class Space {
   scenarios::ServingScenario base_;
   std::vector<PoolLayout> layouts_;
   std::string kept_;
+  ServedTables tables_;
 };
 
 /// The least count in [from, most] that `keeps`, which more never breaks; 0 where none does.
@@ -186,7 +206,7 @@ struct Found {
   std::map<std::pair<std::int64_t, std::int64_t>, std::optional<ServedFleet>> known = {};
 
   /// `answers`: 0 where they are written together with prompts.
-  const std::optional<ServedFleet>& with(const Space& space, std::int64_t prompts, std::int64_t answers) {
+  const std::optional<ServedFleet>& with(Space& space, std::int64_t prompts, std::int64_t answers) {
     const auto [place, fresh] = known.try_emplace({prompts, answers});
     if (!fresh) return place->second;
     if (answers == 0)
@@ -200,7 +220,7 @@ struct Found {
   }
 };
 
-void find_together(const Space& space, Found& found) {
+void find_together(Space& space, Found& found) {
   const double promised = space.base().slo.percentile;
   const std::int64_t most = space.most_gpus() / found.first.gpus();
   const auto keeps = [&](std::int64_t n) {
@@ -215,7 +235,7 @@ void find_together(const Space& space, Found& found) {
   if (peak > 0) found.at_peak = found.with(space, peak, 0);
 }
 
-void find_apart(const Space& space, Found& found) {
+void find_apart(Space& space, Found& found) {
   const double promised = space.base().slo.percentile;
   const std::int64_t half = space.most_gpus() / 2;
   const std::int64_t many = half / found.first.gpus(), most = half / found.second.gpus();
@@ -275,7 +295,7 @@ std::vector<Found> experts_apart(const Space& space, const std::vector<Found>& p
   return out;
 }
 
-void search_fewest(const Space& space, ServedSearch& search, unsigned jobs) {
+void search_fewest(Space& space, ServedSearch& search, unsigned jobs) {
   std::vector<Found> together;
   for (const PoolLayout& layout : space.layouts()) together.push_back({layout, layout});
   for_each_parallel(together.size(), jobs, "layouts", [&](std::size_t i) { find_together(space, together[i]); });
@@ -315,17 +335,20 @@ std::vector<ServedFleet> front_of(std::vector<ServedFleet> fleets) {
   return front;
 }
 
-void search_front(const Space& space, ServedSearch& search, unsigned jobs) {
+void search_front(Space& space, ServedSearch& search, unsigned jobs) {
   struct Point {
     std::string text;
     std::vector<std::string> pools;
     std::int64_t concurrency;
+    Space::Loaded* loaded;
   };
   std::vector<Point> points;
+  std::deque<Space::Loaded> loaded;  // a fleet each
   const auto add = [&](const std::string& text, const std::vector<std::string>& pools, std::int64_t gpus) {
     if (gpus > space.most_gpus()) return;
+    loaded.emplace_back();
     for (std::int64_t under_way = 1; under_way <= 256 * gpus && under_way <= 16384; under_way *= 4)
-      points.push_back({text, pools, under_way});
+      points.push_back({text, pools, under_way, &loaded.back()});
   };
   for (const PoolLayout& layout : space.layouts()) add(layout.text(), {space.pool("both", layout, 1)}, layout.gpus());
   // Apart: one replica of answers, and prompts' at ratios of 1:2 to 2:1 of GPUs.
@@ -342,7 +365,7 @@ void search_front(const Space& space, ServedSearch& search, unsigned jobs) {
   std::vector<std::optional<ServedFleet>> fleets(points.size());
   std::vector<std::string> refusals(points.size());
   for_each_parallel(points.size(), jobs, "fleets", [&](std::size_t i) {
-    fleets[i] = space.simulate(points[i].text, points[i].pools, points[i].concurrency, refusals[i]);
+    fleets[i] = space.simulate(points[i].text, points[i].pools, points[i].concurrency, refusals[i], points[i].loaded);
   });
   const scenarios::Slo& slo = space.base().slo;
   std::vector<ServedFleet> good;
@@ -365,7 +388,7 @@ void search_front(const Space& space, ServedSearch& search, unsigned jobs) {
 }  // namespace
 
 ServedSearch search_served(const Settings& document, std::size_t top, unsigned jobs) {
-  const Space space(document);
+  Space space(document);
   ServedSearch search;
   search.scenario = space.base().id;
   search.fewest = space.base().traffic.concurrency == 0;

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "sim/error.h"
+#include "tools/study/served_tables.h"
 #include "tools/study/trace_file.h"
 #include "workloads/job/energy.h"
 #include "workloads/step/handover_ways.h"
@@ -248,8 +249,11 @@ std::string shortage(const workloads::ServingMemory& memory, const scenarios::Se
       s.machine.device.name());
 }
 
-workloads::IterationTimes times_of(const scenarios::ServingScenario& scenario, const scenarios::ServedPool& pool) {
-  return {pool.replica, scenarios::kernels_of(scenario.machine.device, pool.replica.engine.kernels)};
+std::shared_ptr<workloads::IterationTimes> times_of(const scenarios::ServingScenario& scenario,
+                                                    const scenarios::ServedPool& pool, ServedTables* tables = nullptr) {
+  if (tables != nullptr) return tables->times_of(scenario, pool);
+  return std::make_shared<workloads::IterationTimes>(
+      pool.replica, scenarios::kernels_of(scenario.machine.device, pool.replica.engine.kernels));
 }
 
 PoolStudy pool_of(const scenarios::ServingScenario& scenario, const scenarios::ServedPool& pool,
@@ -330,7 +334,7 @@ void check_contents(ServingStudy& study, serving::Limits& limits) {
 /// A scenario and all that its run needs.
 struct Prepared {
   ServingStudy study;
-  std::optional<workloads::IterationTimes> times, answers;
+  std::shared_ptr<workloads::IterationTimes> times, answers;
   serving::Fleet fleet;
   std::optional<workloads::HandoverWays> ways;
   std::optional<serving::Apart> apart;
@@ -396,16 +400,16 @@ void take_apart(ServingStudy& study, serving::ApartOutcome outcome) {
   all.peak_blocks = second.peak_blocks;
 }
 
-std::unique_ptr<Prepared> prepared(const scenarios::ServingScenario& scenario) {
+std::unique_ptr<Prepared> prepared(const scenarios::ServingScenario& scenario, ServedTables* tables = nullptr) {
   auto made = std::make_unique<Prepared>();
   Prepared& p = *made;
   ServingStudy& study = p.study;
   study.scenario = scenario;
-  p.times.emplace(times_of(scenario, scenario));
+  p.times = times_of(scenario, scenario, tables);
   study.kernels = p.times->kernels().provenance();
   study.pools.push_back(pool_of(scenario, scenario, *p.times));
   if (scenario.answers) {
-    p.answers.emplace(times_of(scenario, *scenario.answers));
+    p.answers = times_of(scenario, *scenario.answers, tables);
     study.pools.push_back(pool_of(scenario, *scenario.answers, *p.answers));
   }
   study.memory = study.pools.back().memory;
@@ -481,8 +485,8 @@ bool ServingStudy::within_promise(std::size_t request) const {
 }
 
 std::vector<PoolStudy> served_pools(const scenarios::ServingScenario& scenario) {
-  std::vector<PoolStudy> pools{pool_of(scenario, scenario, times_of(scenario, scenario))};
-  if (scenario.answers) pools.push_back(pool_of(scenario, *scenario.answers, times_of(scenario, *scenario.answers)));
+  std::vector<PoolStudy> pools{pool_of(scenario, scenario, *times_of(scenario, scenario))};
+  if (scenario.answers) pools.push_back(pool_of(scenario, *scenario.answers, *times_of(scenario, *scenario.answers)));
   return pools;
 }
 
@@ -495,8 +499,12 @@ std::vector<ServingStudy> study_serving(const std::vector<scenarios::ServingScen
   return studies;
 }
 
-ServingStudy study_serving(const scenarios::ServingScenario& scenario) {
-  return std::move(study_serving(std::vector{scenario}).front());
+ServingStudy study_serving(const scenarios::ServingScenario& scenario, ServedTables* tables) {
+  std::vector<std::unique_ptr<Prepared>> all;
+  all.push_back(prepared(scenario, tables));
+  if (all.front()->ways) all.front()->ways->keep_one_of_alike();
+  run(all);
+  return counted(*all.front());
 }
 
 }  // namespace orrery::tools

@@ -14,6 +14,8 @@
 
 namespace orrery::tools {
 
+class ServedTables;
+
 /// Of one latency over requests, in seconds.
 struct Latency {
   double mean = 0, deviation = 0, p50 = 0, p90 = 0, p95 = 0, p99 = 0;
@@ -90,8 +92,8 @@ struct ServingStudy {
 std::vector<PoolStudy> served_pools(const scenarios::ServingScenario& scenario);
 /// The requests that come. Throws sim::UserError where a trace cannot be read.
 serving::Trace traffic_of(const scenarios::ServingScenario& scenario);
-/// Throws sim::UserError where weights do not fit or a trace cannot be read.
-ServingStudy study_serving(const scenarios::ServingScenario& scenario);
+/// Throws sim::UserError where weights do not fit or a trace cannot be read. `tables`: of studies that share them.
+ServingStudy study_serving(const scenarios::ServingScenario& scenario, ServedTables* tables = nullptr);
 /// Of several on GPUs of their own of one cluster, whose caches cross one network.
 std::vector<ServingStudy> study_serving(const std::vector<scenarios::ServingScenario>& scenarios);
 

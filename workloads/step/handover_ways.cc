@@ -2,6 +2,8 @@
 #include "workloads/step/handover_ways.h"
 
 #include <algorithm>
+#include <set>
+#include <utility>
 
 namespace orrery::workloads {
 
@@ -43,6 +45,27 @@ serving::Ways::Way HandoverWays::way(std::int64_t from, std::int64_t to) {
     known = {{all.begin(), all.end()}, latency.value()};
   }
   return {known.links, known.latency};
+}
+
+void HandoverWays::keep_one_of_alike() {
+  constexpr std::int64_t kMost = 256;  // beyond which ways cost more than they save
+  const std::int64_t senders = from_.replicas * from_.layout.attention_data,
+                     receivers = to_.replicas * to_.layout.attention_data;
+  if (senders * receivers > kMost) return;
+  std::map<sim::LinkId, std::vector<std::pair<std::int64_t, double>>> crossed;  // by which way, with what weight
+  for (std::int64_t from = 0; from < senders; ++from) {
+    for (std::int64_t to = 0; to < receivers; ++to) {
+      for (const sim::WeightedLink& link : way(from, to).links)
+        crossed[link.link].emplace_back(from * receivers + to, link.weight);
+    }
+  }
+  std::set<std::pair<double, std::vector<std::pair<std::int64_t, double>>>> seen;
+  std::set<sim::LinkId> dropped;
+  for (auto& [link, by] : crossed) {
+    if (!seen.emplace(network_.capacity[link], std::move(by)).second) dropped.insert(link);
+  }
+  for (auto& [ends, known] : known_)
+    std::erase_if(known.links, [&](const sim::WeightedLink& link) { return dropped.count(link.link) > 0; });
 }
 
 double HandoverWays::rate_alone(std::int64_t from, std::int64_t to) {

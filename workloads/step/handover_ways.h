@@ -25,6 +25,9 @@ class HandoverWays : public serving::Ways {
 
   const sim::Table<sim::LinkId, double>& capacity() const override { return network_.capacity; }
   Way way(std::int64_t from, std::int64_t to) override;
+  /// Of links with one capacity that all ways cross alike only the first is kept: each would allow the same. For ways
+  /// of which nobody else crosses any link, before the first is asked for.
+  void keep_one_of_alike();
   /// Bytes/s of a transfer that has its links to itself, of each receiving rank.
   double rate_alone(std::int64_t from, std::int64_t to);
 

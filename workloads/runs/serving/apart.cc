@@ -11,6 +11,7 @@
 
 #include "sim/error.h"
 #include "sim/fluid.h"
+#include "sim/hash.h"
 #include "workloads/runs/serving/pool.h"
 #include "workloads/runs/serving/routing.h"
 
@@ -41,34 +42,71 @@ Trace prompts_of(const Trace& trace) {
   return prompts;
 }
 
-/// Caches on their way, of all models on one network.
+/// Caches on their way, of all models on one network. Those that set out at an instant do so together, so that links
+/// are shared once; of one way and size they are one flow whose weights are so many times as large, where products of
+/// these with rates (40 significant bits) are exact, so that it moves as each by itself would.
 class Flows {
  public:
   explicit Flows(const sim::Table<sim::LinkId, double>& capacity) : sharing_(capacity), transfers_(sharing_) {}
 
+  /// When something ends.
   Time next() const { return transfers_.empty() ? kNever : transfers_.next(); }
+  /// When those set out that have not yet.
+  Time next_begin() const { return begins_; }
   bool none() const { return under_way_ == 0; }
-  /// Its number, for stop().
+  /// Its number, for stop(). It sets out with set_out().
   std::uint32_t begin(std::int32_t owner, std::int32_t request, Time at, double bytes, const Ways::Way& way,
                       Time latency) {
-    std::uint32_t slot = static_cast<std::uint32_t>(slots_.size());
+    ++under_way_;
+    begins_ = std::max(at, transfers_.now());
+    for (std::size_t n = waiting_.size(), looked = 0; n-- > 0 && looked < kLooks; ++looked) {
+      Slot& slot = slots_[waiting_[n]];
+      if (slot.owner != owner || slot.bytes != bytes || slot.latency != latency ||
+          slot.way.data() != way.links.data() || !multiplies(way.links, slot.requests.size() + 1))
+        continue;
+      slot.requests.push_back(request);
+      return waiting_[n];
+    }
+    std::uint32_t number = static_cast<std::uint32_t>(slots_.size());
     if (free_.empty()) {
       slots_.push_back({});
     } else {
-      slot = free_.back();
+      number = free_.back();
       free_.pop_back();
     }
-    slots_[slot] = {owner, request, latency};
-    ++under_way_;
-    sharing_.make_room(std::max<std::size_t>(transfers_.flows(), slot + 1));
-    transfers_.begin(slot, std::max(at, transfers_.now()), bytes, way.links, sharing_.rate_alone(way.links, 0));
-    return slot;
+    Slot& slot = slots_[number];
+    slot.owner = owner;
+    slot.latency = latency;
+    slot.bytes = bytes;
+    slot.way = way.links;
+    slot.requests.assign(1, request);
+    slot.stopped = 0;
+    waiting_.push_back(number);
+    return number;
   }
-  /// It breaks off; others have its links.
-  void stop(std::uint32_t slot, Time now) {
-    transfers_.stop(slot);
-    free_.push_back(slot);
+  /// Those that have begun since the last time: at the instant that advance() handles next.
+  void set_out() {
+    for (const std::uint32_t number : waiting_) {
+      Slot& slot = slots_[number];
+      std::span<const sim::WeightedLink> links = slot.way;
+      if (slot.requests.size() > 1) {
+        slot.links.assign(links.begin(), links.end());
+        for (sim::WeightedLink& link : slot.links) link.weight *= static_cast<double>(slot.requests.size());
+        links = slot.links;
+      }
+      sharing_.make_room(std::max<std::size_t>(transfers_.flows(), number + 1));
+      transfers_.begin(number, begins_, slot.bytes, links, sharing_.rate_alone(slot.way, 0));
+    }
+    waiting_.clear();
+    begins_ = kNever;
+  }
+  /// One breaks off, and all that are one flow with it by further calls at this instant; others have its links.
+  void stop(std::uint32_t number, Time now) {
+    set_out();
+    Slot& slot = slots_[number];
     --under_way_;
+    if (slot.stopped++ == 0) transfers_.stop(number);
+    if (slot.stopped == slot.requests.size()) free_.push_back(number);
     for (const std::uint32_t other : sharing_.solve()) transfers_.predict(other, now);
   }
   /// All that happens at the next instant: through(owner, request, when its last byte is there).
@@ -77,31 +115,48 @@ class Flows {
     const Time now = next();
     while (next() == now) {
       sharing_.make_room(transfers_.flows());
-      for (const std::uint32_t slot : transfers_.take()) {
-        through(slots_[slot].owner, slots_[slot].request, now + slots_[slot].latency);
-        free_.push_back(slot);
-        --under_way_;
+      for (const std::uint32_t number : transfers_.take()) {
+        const Slot& slot = slots_[number];
+        for (const std::int32_t request : slot.requests) through(slot.owner, request, now + slot.latency);
+        under_way_ -= std::ssize(slot.requests);
+        free_.push_back(number);
       }
     }
-    for (const std::uint32_t slot : sharing_.solve()) transfers_.predict(slot, now);
+    for (const std::uint32_t number : sharing_.solve()) transfers_.predict(number, now);
   }
 
  private:
+  static constexpr std::size_t kLooks = 8;  // at flows that set out together
+
+  static bool multiplies(std::span<const sim::WeightedLink> links, std::size_t count) {
+    constexpr int kExact = 53 - 40;
+    return std::all_of(links.begin(), links.end(), [&](const sim::WeightedLink& link) {
+      const double weight = link.weight * static_cast<double>(count);
+      return sim::round_significant<kExact>(weight) == weight;
+    });
+  }
+
   sim::FairSharing sharing_;
   sim::Transfers transfers_;
   struct Slot {
-    std::int32_t owner = 0, request = 0;
+    std::int32_t owner = 0;
     Time latency = 0;
+    double bytes = 0;  // of each
+    std::span<const sim::WeightedLink> way;
+    std::vector<sim::WeightedLink> links;  // of several: the same, with their weights
+    std::vector<std::int32_t> requests;
+    std::size_t stopped = 0;  // of these
   };
   std::vector<Slot> slots_;
-  std::vector<std::uint32_t> free_;
+  std::vector<std::uint32_t> free_, waiting_;
+  Time begins_ = kNever;
   std::int64_t under_way_ = 0;
 };
 
 /// What comes next: at an instant, ends of stretches ahead of what flows, of what happens to replicas and of what
-/// comes, and iterations last.
+/// comes; then caches set out together, and iterations are last.
 struct Next {
-  enum class What : std::uint8_t { ends, flows, changes, comes, begins_prompts, begins_answers };
+  enum class What : std::uint8_t { ends, flows, changes, comes, set_out, begins_prompts, begins_answers };
   Time at = kNever;
   What what = What::comes;
   bool operator<(const Next& other) const { return at != other.at ? at < other.at : what < other.what; }
@@ -594,6 +649,7 @@ std::vector<ApartOutcome> serve_apart(std::span<const ApartRun> runs) {
         std::make_unique<Loop>(run, flows ? &*flows : nullptr, static_cast<std::int32_t>(std::ssize(loops))));
   for (;;) {
     Next next{flows ? flows->next() : kNever, Next::What::flows};
+    if (flows) next = std::min(next, {flows->next_begin(), Next::What::set_out});
     Loop* first = nullptr;
     for (const auto& loop : loops) {
       if (const Next own = loop->next(); own < next) {
@@ -602,12 +658,14 @@ std::vector<ApartOutcome> serve_apart(std::span<const ApartRun> runs) {
       }
     }
     if (next.at == kNever) break;
-    if (first != nullptr)
+    if (first != nullptr) {
       first->act(next.what);
-    else
-      flows->advance([&](std::int32_t owner, std::int32_t request, Time at) {
-        loops[static_cast<std::size_t>(owner)]->through(request, at);
-      });
+      continue;
+    }
+    if (next.what == Next::What::set_out) flows->set_out();
+    flows->advance([&](std::int32_t owner, std::int32_t request, Time at) {
+      loops[static_cast<std::size_t>(owner)]->through(request, at);
+    });
   }
   SIM_CHECK(!flows || flows->none(), "caches that flow for ever");
   std::vector<ApartOutcome> outcomes;
