@@ -144,8 +144,12 @@ std::string file_of(const Shelf& shelf, const Settings& reference) {
     reference.fail(
         fmt::format("got the {} \"{}\", expected a {}: orrery list {}", other->noun, name, shelf.noun, shelf.kind));
   const std::vector<std::string> near = names_near(name, names);
-  reference.fail(near.empty() ? fmt::format("there is no {} \"{}\"; expected one of {}, a path or an inline mapping",
-                                            shelf.noun, name, fmt::join(names, ", "))
+  constexpr std::size_t kMostNames = 16;  // that a line can hold
+  const std::string any = names.size() > kMostNames && !shelf.key.empty()
+                              ? fmt::format("one that orrery list {} names", shelf.kind)
+                              : fmt::format("one of {}", fmt::join(names, ", "));
+  reference.fail(near.empty() ? fmt::format("there is no {} \"{}\"; expected {}, a path or an inline mapping",
+                                            shelf.noun, name, any)
                               : fmt::format("there is no {} \"{}\"{}", shelf.noun, name, near_text(near)));
 }
 

@@ -165,6 +165,9 @@ void say_prefixes_of_states(const Settings& pool, ServingScenario& s, const Serv
 }
 
 void load_limits(const Settings& pool, ServingScenario& s, ServedPool& p) {
+  // As --enforce-eager of vLLM: every kernel is launched by the host, and no graph takes memory.
+  p.captures_graphs = pool.get_choice("graphs", "default", {"default", "none"}) == "default";
+  if (!p.captures_graphs) p.replica.engine.graph_sizes.clear();
   const calibration::ServingEngine& engine = p.replica.engine;
   const auto& defaults = engine.defaults;
   const bool excepted = !defaults.large_except.empty() && s.machine.device.name().starts_with(defaults.large_except);

@@ -100,8 +100,8 @@ const Schedule* with_chunks(const Settings& given_name, const Schedule& schedule
   const std::int64_t needed = schedule.chunks;
   if (needed == workloads::kAnyChunks || needed == chunks) return &schedule;
   if (needed == 1) {
-    given_name.fail(fmt::format("got {} with virtual_pipeline {}, expected {}", schedule.name, chunks,
-                                workloads::usual_schedule(chunks).name));
+    given_name.fail(fmt::format("got {} with virtual_pipeline {}, expected {}, or virtual_pipeline: 1 beside it",
+                                schedule.name, chunks, workloads::usual_schedule(chunks).name));
   }
   // One chunk is what a record says that knows no other number.
   if (chunks_given && chunks != 1) {

@@ -3,11 +3,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <mutex>
 #include <utility>
 
 #include "scenarios/scenario.h"
+#include "scenarios/synonyms.h"
 #include "sim/text_file.h"
 
 namespace orrery::scenarios {
@@ -41,6 +43,14 @@ const std::map<std::string, OtherName>& other_names(const Shelf& shelf) {
   const std::lock_guard lock(mutex);
   const auto known = all.find(shelf.kind);
   return known != all.end() ? known->second : all.emplace(shelf.kind, read_other_names(shelf)).first->second;
+}
+
+std::string other_name_of(std::string_view kind, const std::string& name) {
+  const bool has = std::any_of(shelves().begin(), shelves().end(), [&](const Shelf& s) { return s.kind == kind; });
+  if (!has) return {};
+  const auto& others = other_names(shelf_of(kind));
+  const auto other = others.find(name);
+  return other != others.end() ? other->second.of : "";
 }
 
 Settings document_of_name(const std::string& name, const OtherName& other, const sim::Place& place) {

@@ -72,6 +72,8 @@ Rows pool_rows() {
                    "Share of a GPU's memory that the engine takes.", {"0.01", "1"}),
       sim::key_row("serving.pools[].prefix_caching", "boolean", "", kByEngine, {},
                    "Beginnings of prompts are found in the cache."),
+      sim::key_row("serving.pools[].graphs", "choice", "", "default", {"default", "none"},
+                   "Captured CUDA graphs: those of the engine, or none, as vLLM's --enforce-eager."),
       sim::key_row("serving.pools[].batching", "choice", "", kByEngine, serving::batching_names(),
                    "Policy that puts iterations together."),
       sim::key_row("serving.pools[].redundant_experts", "integer", "experts", "0", {},

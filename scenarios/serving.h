@@ -34,6 +34,7 @@ struct ServedPool {
   workloads::ServedReplica replica;
   workloads::ServingLimits limits;
   bool chunked_prefill = true, prefix_caching = true;
+  bool captures_graphs = true;  // those of its engine; else the host launches every kernel
   const serving::Batching* batching = nullptr;
   /// Prompts that wait for more of them while others decode: iterations at most, a share of the tokens of an iteration,
   /// prompts. And iterations between two looks at what has come.

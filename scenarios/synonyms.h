@@ -20,6 +20,9 @@ std::string key_of_value(const std::string& word);
 std::string name_meant(std::string_view kind, const std::string& word, const std::vector<std::string>& names,
                        std::vector<std::string>* several = nullptr);
 
+/// The document of a shelf that a name without one of its own stands for, as nemo-26.06 for nemo-26.08; else empty.
+std::string other_name_of(std::string_view kind, const std::string& name);
+
 /// Those of `names` that a mistyped or half-typed word may stand for, at most eight: of which a part begins with it,
 /// else the nearest, else of which a part begins with the word's begin.
 std::vector<std::string> names_near(const std::string& word, const std::vector<std::string>& names);

@@ -14,6 +14,7 @@
 
 #include "sim/plain_number.h"
 #include "sim/settings_children.h"
+#include "sim/written_out.h"
 
 namespace orrery::sim {
 
@@ -406,9 +407,9 @@ std::int64_t Settings::as_int(std::int64_t low, std::int64_t high) const {
     if (good) value = static_cast<std::int64_t>(*number);
   }
   if (!good || value < low || value > high) {
-    fail(fmt::format("expected {}, got {}",
-                     range_text("an integer", low, high, low != Limits::min(), high != Limits::max()),
-                     describe(*this)));
+    fail(fmt::format("expected {}, got {}{}",
+                     range_text("an integer", low, high, low != Limits::min(), high != Limits::max()), describe(*this),
+                     good ? "" : written_out(std::string(text))));
   }
   return value;
 }
@@ -416,8 +417,9 @@ std::int64_t Settings::as_int(std::int64_t low, std::int64_t high) const {
 double Settings::as_number(double low, double high) const {
   const std::optional<double> value = kind_ == Kind::scalar ? whole_number_text(text_) : std::nullopt;
   if (!value || *value < low || *value > high) {
-    fail(fmt::format("expected {}, got {}", range_text("a number", low, high, std::isfinite(low), std::isfinite(high)),
-                     describe(*this)));
+    fail(fmt::format("expected {}, got {}{}",
+                     range_text("a number", low, high, std::isfinite(low), std::isfinite(high)), describe(*this),
+                     kind_ == Kind::scalar ? written_out(text_) : ""));
   }
   return *value;
 }

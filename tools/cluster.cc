@@ -24,7 +24,11 @@ bool is_scenario(const std::string& text) {
   if (text.find('/') != std::string::npos || text.ends_with(".yaml") || text.ends_with(".yml") ||
       std::filesystem::exists(text, unreadable) || text == "-")
     return true;
-  const std::vector<std::string> names = scenarios::shipped("scenarios"), fabrics = scenarios::shipped("fabrics");
+  std::vector<std::string> names = scenarios::shipped("scenarios");
+  for (const char* kind : {"served", "trained"}) {
+    for (std::string& name : scenarios::shipped(kind)) names.push_back(std::move(name));
+  }
+  const std::vector<std::string> fabrics = scenarios::shipped("fabrics");
   if (std::find(fabrics.begin(), fabrics.end(), text) != fabrics.end()) return false;
   if (std::find(names.begin(), names.end(), text) != names.end()) return true;
   if (!scenarios::name_meant("fabrics", text, fabrics).empty()) return false;
@@ -66,6 +70,18 @@ void set_of_fabric(sim::Settings& fabric, const std::string& set) {
   scenarios::apply(fabric, assignment);
 }
 
+/// Of a scenario that is served, or of reinforcement learning, its cluster: what runs there is nothing that is asked.
+void keep_cluster(sim::Settings& document) {
+  if (!document.is_mapping()) return;
+  const auto has = [&](const char* key) { return document.find(key) != nullptr; };
+  if (!has("serving") && !has("models") && !has("rl")) return;
+  std::vector<std::string> rest;
+  for (const auto& [key, member] : document.members()) {
+    if (key != "name" && key != "id" && key != "description" && key != "cluster") rest.push_back(key);
+  }
+  for (const std::string& key : rest) document.erase(key);
+}
+
 /// A file that says `cluster` and nothing of what runs there: any model does, a sequence on each GPU, since nothing is
 /// asked but of the cluster. Without `gpus` it has as many as the command says. Returns whether it was one.
 bool complete_cluster(sim::Settings& document, std::int64_t gpus) {
@@ -101,6 +117,7 @@ void declare_cluster(CommandOptions app, ClusterOptions& options) {
 NamedCluster read_cluster(const ClusterOptions& options, std::int64_t gpus) {
   if (is_scenario(options.what) && !is_fabric_file(options.what)) {
     sim::Settings document = scenarios::read_scenario(options.what, options.sets);
+    keep_cluster(document);
     const bool alone = complete_cluster(document, gpus);
     const scenarios::Scenario scenario = scenarios::load_scenario(document);
     const workloads::Job& job = scenario.job;

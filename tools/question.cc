@@ -17,6 +17,7 @@
 #include "scenarios/synonyms.h"
 #include "scenarios/yaml_text.h"
 #include "sim/error.h"
+#include "sim/written_out.h"
 #include "tools/explain/newness.h"
 #include "tools/import/import.h"
 #include "tools/import/known_devices.h"
@@ -46,7 +47,8 @@ double number_of_flag(const char* flag, const std::string& text, double least) {
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc{} || end != text.data() + text.size() || !(value >= least) || !(value <= 1e18))
-    throw sim::UserError(fmt::format("{}: got '{}', expected a number from {:g}, as in 2e12", flag, text, least));
+    throw sim::UserError(
+        fmt::format("{}: got '{}', expected a number from {:g}{}", flag, text, least, sim::written_out(text)));
   return value;
 }
 

@@ -54,11 +54,22 @@ bool listed_in(const std::string& folder, const std::string& file) {
   return !failed && !below.empty() && *below.begin() != "..";
 }
 
+/// A file without a name, as a variable leaves that a shell has not set: nothing would be written, and nobody told.
+void refuse_empty(const CLI::App& app, const CLI::Option& option, const std::string& name) {
+  const bool positional = option.get_lnames().empty() && option.get_snames().empty();
+  if (!writes_file(name) && name != "--resume" && !(positional && option.get_required())) return;
+  const std::vector<std::string>& values = option.results();
+  if (std::none_of(values.begin(), values.end(), [](const std::string& value) { return value.empty(); })) return;
+  throw sim::UserError(fmt::format("orrery: {}: {}: got an empty name, expected {}", app.get_name(), name,
+                                   positional ? "one" : option.get_type_name()));
+}
+
 void add_files(const CLI::App& app, std::vector<Named>& files) {
   for (const CLI::Option* option : app.get_options()) {
     if (option->count() == 0 || option->get_items_expected_max() == 0) continue;
     const std::string name = option->get_name(option->get_lnames().empty());
     if (name == "--argument") continue;  // a word of a script that is read, whatever it is
+    refuse_empty(app, *option, name);
     for (const std::string& value : option->results()) {
       std::error_code failed;
       const bool there = fs::exists(value, failed);

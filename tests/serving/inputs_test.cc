@@ -90,6 +90,7 @@ void walk_pools(std::set<std::string>& walked, const std::string& open) {
                                                                {"block_tokens", "block_tokens: 32"},
                                                                {"memory_utilization", "memory_utilization: 0.8"},
                                                                {"prefix_caching", "prefix_caching: false"},
+                                                               {"graphs", "graphs: none"},
                                                                {"redundant_experts", "redundant_experts: 8"},
                                                                {"polls_every", "polls_every: 50"},
                                                                {"speculative", "speculative: {accepted: 0.5}"},

@@ -502,3 +502,34 @@ TEST_CASE("arguments may stand on the command line as they are") {
   CHECK(outcome.out.find("layers: 8") != std::string::npos);
   CHECK(outcome.out.find("--no-such-flag: not known to orrery") != std::string::npos);
 }
+
+TEST_CASE("a batch that no source says follows the GPUs, is said, and gives way to one that is laid over it") {
+  const tests::Folder folder;
+  const std::string config = folder.write(
+      "config.json", R"({"model_type": "llama", "hidden_size": 1024, "intermediate_size": 4096, "num_hidden_layers": 4,
+                         "num_attention_heads": 8, "vocab_size": 32000, "max_position_embeddings": 2048})");
+  struct Case {
+    std::vector<std::string> more;
+    const char* batch;  // in the file
+    const char* said;   // with the remarks
+  };
+  const std::string fabric = "cluster.fabric=ndr-rail";
+  for (const Case& c :
+       {Case{{}, "global: 8\n", "batch.global: 8, one sequence for each GPU"},
+        {{"--set", "cluster.gpus=64", "--set", fabric}, "global: 64\n", "batch.global: 64, one sequence"},
+        {{"--gpus", "64", "--set", fabric}, "global: 64\n", "batch.global: 64, one sequence"},
+        {{"--set", "batch.micro=2"}, "global: 16\n", "batch.global: 16, a micro-batch of 2"},
+        {{"--set", "batch.global=8", "--set", "tp=4", "--set", "batch.micro=2"}, "global: 8\n", ""},
+        {{"--set", "batch={global: 32, micro: 1}"}, "global: 32\n", ""}}) {
+    std::vector<std::string> arguments{"import", config};
+    arguments.insert(arguments.end(), c.more.begin(), c.more.end());
+    const tests::Outcome outcome = tests::orrery(arguments);
+    INFO(c.batch << outcome.err);
+    REQUIRE(outcome.status == 0);
+    CHECK(outcome.out.find(c.batch) != std::string::npos);
+    CHECK((outcome.err.find("batch.global: ") == std::string::npos) == (*c.said == '\0'));
+    CHECK(outcome.err.find(c.said) != std::string::npos);
+    CHECK(outcome.out.find("gpus: ") != std::string::npos);
+  }
+  CHECK(tests::orrery({"import", config, "--gpus", "64", "--set", fabric}).out.find("gpus: 64\n") != std::string::npos);
+}

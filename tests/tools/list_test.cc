@@ -6,6 +6,7 @@
 #include "scenarios/scenario.h"
 #include "tests/catch.h"
 #include "tests/tools/program.h"
+#include "tools/shipped_names.h"
 #include "workloads/collectives/catalogue.h"
 #include "workloads/schedules/catalogue.h"
 
@@ -108,4 +109,29 @@ TEST_CASE("list takes other words for its kinds, and part of a name for all that
   CHECK(lines == with);
   CHECK(tests::orrery({"completion", "bash"}).out.find("devices fabrics models") != std::string::npos);
   CHECK(tests::orrery({"help", "search"}).out.find("orrery search --help") != std::string::npos);
+}
+
+TEST_CASE("help knows every name that ships: what it is, what it is another name of, and where it is written") {
+  for (const std::string& kind : tools::shipped_kinds()) {
+    const std::vector<tools::ShippedName> names = tools::shipped_names(kind);
+    CHECK(names.size() >= 3);
+    for (const tools::ShippedName& name : names) {
+      INFO(kind << " " << name.name);
+      const std::string about = tools::about_shipped(name.name);
+      CHECK(about.starts_with(name.name + " ("));
+      CHECK(about.find("as in: ") != std::string::npos);
+      CHECK(about.find("{{") == std::string::npos);
+      CHECK(about.find("{}") == std::string::npos);
+    }
+  }
+  const Outcome other = tests::orrery({"help", "nemo-26.08"});
+  REQUIRE(other.status == 0);
+  CHECK(other.out.find("another name of nemo-26.06") != std::string::npos);
+  CHECK(other.out.find("software: nemo-26.08") != std::string::npos);
+  CHECK(tests::orrery({"help", "nemo-26.06"}).out.find("another name") == std::string::npos);
+  // What it is short for, and what it may be short for.
+  CHECK(tests::orrery({"help", "h100"}).out.starts_with("h100-sxm-80gb (device)"));
+  CHECK(tests::orrery({"help", "ring"}).out.starts_with("ring LL (algorithm"));
+  CHECK(tests::orrery({"help", "zb_v"}).out.starts_with("zb_v (pipeline schedule)"));
+  CHECK(tests::orrery({"help", "nemo-27.01"}).status == 2);
 }

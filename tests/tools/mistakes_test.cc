@@ -46,6 +46,12 @@ constexpr Mistake kMistakes[] = {
     {"advise @small.yaml --top 0", "expected a whole number from 1 to 1000"},
     // keys and values
     {"run @small.yaml --set tensor", "expected key.path=value"},
+    {"run @small.yaml --set cluster.gpus=2k", "write 2e3 for 2k"},
+    {"run @small.yaml --set training.tokens=1.5T", "write 1.5e12 for 1.5T"},
+    {"run @small.yaml --set model.vocab=32_000", "write 32000 for 32_000"},
+    {"run --model llama3.1-70b --device h100 --gpus 64 --tokens 2T", "write 2e12 for 2T"},
+    {"sweep qwen3-32b-grpo-256h100-async --vary rl.prompts=64,128", "orrery rl SCENARIO --set KEY=VALUE"},
+    {"run megascale-gpt3-175b --set parallelism.schedule=1f1b", "or virtual_pipeline: 1 beside it"},
     {"run @small.yaml --set tensr=2", "did you mean \"parallelism.tensor\"?"},
     {"run @small.yaml --set parallelism.tensr=2", "did you mean \"tensor\"?"},
     {"run @small.yaml --set sequence_parallel=maybe", "did you mean \"parallelism.sequence_parallel\""},
@@ -167,5 +173,27 @@ TEST_CASE("every mistake of the table ends in one line that names the remedy") {
     INFO("orrery " << mistake.words);
     const tests::Outcome outcome = tests::orrery(words_of(mistake, folder));
     tests::check_refused(outcome, mistake.remedy);
+  }
+}
+
+TEST_CASE("a file whose name is empty, as a variable leaves that is not set, is refused before anything runs") {
+  const tests::Folder folder;
+  const std::string scenario = folder.write("small.yaml", tests::small_scenario());
+  const std::vector<std::vector<std::string>> commands{
+      {"run", scenario, "--json", ""},
+      {"run", scenario, "--trace", ""},
+      {"run", scenario, "--report", ""},
+      {"sweep", scenario, "--vary", "batch.micro=1", "--csv", ""},
+      {"sweep", scenario, "--vary", "batch.micro=1", "--resume", ""},
+      {"traffic", ""},
+      {"topology", ""},
+      {"validate", ""},
+      {"topology", scenario, "--dot", ""},
+      {"flows", "", "--out", "flows.csv"},
+      {"import", "hf", ""},
+      {"collective", scenario, "--op", "all_reduce", "--gpus", "2", "--json", ""}};
+  for (const std::vector<std::string>& words : commands) {
+    INFO(words.front() << ' ' << words.back());
+    tests::check_refused(tests::orrery(words), "got an empty name");
   }
 }

@@ -38,6 +38,35 @@ const char* const kScattered = "placement: {random_seed: 4}\n";
 
 }  // namespace
 
+TEST_CASE("a scenario that is served or of reinforcement learning has a cluster and a model that can be asked for") {
+  for (const char* name : {"llama3.1-70b-serving-h100", "qwen3-32b-grpo-256h100-async", "two-models-h100"}) {
+    INFO(name);
+    const Outcome drawn = tests::orrery({"topology", name});
+    INFO(drawn.err);
+    CHECK(drawn.status == 0);
+    const json bus = json_of(tests::orrery({"collective", name, "--op", "all_reduce", "--gpus", "8", "--json", "-"}));
+    CHECK(bus["rows"].size() > 3);
+  }
+  // The same wires as of a file with the cluster alone.
+  const Folder folder;
+  const std::string cluster = "cluster: {device: h100-sxm-80gb, gpus: 64, fabric: ndr-rail}\n";
+  const std::string alone = folder.write("alone.yaml", "name: c\n" + cluster);
+  const std::string served = folder.write(
+      "served.yaml", "name: c\n" + cluster + "model: llama3.1-8b\nserving: {pools: [{parallelism: {tensor: 2}}]}\n");
+  CHECK(tests::orrery({"topology", served}).out == tests::orrery({"topology", alone}).out);
+  const std::string flops = tests::orrery({"flops", served}).out;
+  CHECK(flops == tests::orrery({"flops", "llama3.1-8b"}).out);
+  CHECK(flops.find("parameters") != std::string::npos);
+  const Outcome several = tests::orrery({"flops", "two-models-h100"});
+  CHECK(several.status == 2);
+  CHECK(several.err.find("several models") != std::string::npos);
+  const Outcome swept = tests::orrery({"sweep", served, "--vary", "traffic.rate=1/s,2/s"});
+  CHECK(swept.status == 2);
+  CHECK(swept.out.empty());
+  CHECK(swept.err.find("served.yaml:4:") == swept.err.find_last_of('/') + 1);
+  CHECK(swept.err.find("orrery serving SCENARIO") != std::string::npos);
+}
+
 TEST_CASE("topology says what hashing costs with MegaScale's split ports and without") {
   const auto printed = [](const char* fabric) {
     return tests::orrery({"topology", fabric, "--device", "a100-sxm-80gb", "--gpus", "1024"}).out;

@@ -101,9 +101,10 @@ TEST_CASE("a launch line of a server becomes a scenario that runs, and no flag o
   const std::vector<Line> lines{
       {"vllm",
        "vllm serve meta-llama/Llama-3.1-8B-Instruct --tensor-parallel-size 2 --max-num-seqs 64 \\\n"
-       "  --gpu-memory-utilization=0.85 --kv-cache-dtype fp8 --no-enable-prefix-caching --port 80 --zzz 7 # more",
+       "  --gpu-memory-utilization=0.85 --kv-cache-dtype fp8 --no-enable-prefix-caching --enforce-eager --port 80 "
+       "--zzz 7 # more",
        {"model: llama3.1-8b", "tensor: 2", "max_sequences: 64", "memory_utilization: 0.85", "kv_cache: fp8",
-        "prefix_caching: false", "--port 80", "--zzz 7"}},
+        "prefix_caching: false", "graphs: none", "--port 80", "--zzz 7"}},
       {"sglang",
        "python -m sglang.launch_server --model-path deepseek-ai/DeepSeek-R1 --tp 16 --dp 8 --enable-dp-attention "
        "--ep 16 --page-size 64",

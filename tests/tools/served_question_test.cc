@@ -47,3 +47,31 @@ TEST_CASE("what a question of serving lacks or says twice is told") {
              ContainsSubstring("leave no room for a cache"));
   CHECK_THAT(refused({"llama3.1-70b-serving-h100", "--gpus", "4"}), ContainsSubstring("one of the two"));
 }
+
+TEST_CASE(
+    "replicas without room for a cache are told how many GPUs have some, where they are served and where they write") {
+  const tests::Folder folder;
+  const std::string site =
+      "name: s\ncluster: {device: h100-sxm-80gb, gpus: 16, fabric: ndr-rail}\nmodel: llama3.1-70b\n";
+  const std::string served =
+      folder.write("served.yaml", site + "serving: {pools: [{parallelism: {tensor: 1}}]}\n" +
+                                      "traffic: {concurrency: 32, requests: 32, input: 64, output: 8}\n");
+  const std::string written = folder.write(
+      "written.yaml", site + "rl: {prompts: 16, samples_per_prompt: 2, prompt: 64, answer: {mean: 64, max: 128}}\n");
+  for (const auto& [command, file, key] :
+       {std::tuple("serving", served, "serving.pools"), {"rl", written, "rl.rollout.pools"}}) {
+    INFO(command);
+    const Outcome outcome = tests::orrery({command, file});
+    CHECK(outcome.status == 2);
+    CHECK_THAT(outcome.err, ContainsSubstring(std::string(key) + ": 141.1 GB of weights"));
+    CHECK_THAT(outcome.err, ContainsSubstring("as in {parallelism: {tensor: "));
+    // What it names is enough, and half of it is not.
+    const std::size_t at = outcome.err.find("tensor: ") + 8;
+    const int tensor = std::stoi(outcome.err.substr(at));
+    const auto with = [&command = command, &file = file, &key = key](int ranks) {
+      return tests::orrery({command, file, "--set", fmt::format("{}=[{{parallelism: {{tensor: {}}}}}]", key, ranks)});
+    };
+    CHECK(with(tensor).status == 0);
+    CHECK(with(tensor / 2).status == 2);
+  }
+}

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "scenarios/library.h"
 #include "scenarios/scenario.h"
 #include "sim/error.h"
 #include "tools/command_options.h"
@@ -52,6 +53,14 @@ Subject subject_of(const FlopsOptions& options) {
     document = scenarios::read_scenario(options.subject, options.sets);
   }
   if (!document.is_mapping()) document.expected("a model or a scenario: a mapping of keys");
+  if (const sim::Settings* several = document.find("models"); several != nullptr)
+    several->fail("are several models, expected one: orrery flops takes the name of each");
+  if (document.find("serving") != nullptr || document.find("rl") != nullptr) {  // of which the model alone is asked
+    const sim::Settings& model = document.at("model");
+    subject.name = model.is_scalar() ? model.text() : options.subject;
+    subject.model = model_of(scenarios::resolve(scenarios::shelf_of("models"), model).document);
+    return subject;
+  }
   if (document.find("model") == nullptr) {
     subject.model = model_of(document);
     subject.name = options.subject;

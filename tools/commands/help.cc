@@ -13,6 +13,7 @@
 #include "tools/commands/commands.h"
 #include "tools/report/output.h"
 #include "tools/report/text.h"
+#include "tools/shipped_names.h"
 
 namespace orrery::tools {
 
@@ -29,7 +30,8 @@ void write_sections() {
     std::cout << wrapped(first, head + ' ', std::string(17, ' '));
   }
   std::cout << "orrery help KEY says what a key means (parallelism.tensor, tensor, tp, zero3), and what a column says "
-               "(mfu_pct);\norrery list keys lists all keys, orrery list what ships, orrery --help the commands.\n";
+               "(mfu_pct)\nor the name of what ships (h100); orrery list keys lists all keys, orrery list what ships, "
+               "orrery --help the commands.\n";
 }
 
 std::string about_columns(const std::string& word) {
@@ -51,13 +53,15 @@ std::string about_command(const std::string& word) {
   return {};
 }
 
-/// What is known about a word; the nearest key is named when there is nothing.
+/// What is known about a word: as a key, a command or a column, else as the name of what ships; the nearest key is
+/// named when there is nothing.
 std::string about(const std::string& word) {
   std::string found = about_command(word) + about_columns(word);
   if (found.empty() && word.find('.') == std::string::npos) found = about_columns(word + "_pct");  // mfu, hfu
   try {
     return scenarios::help(word) + found;
   } catch (const sim::UserError&) {
+    if (found.empty()) found = about_shipped(word);
     if (found.empty()) throw;
   }
   return found;
@@ -100,7 +104,10 @@ nlohmann::ordered_json all_json(const std::string& word) {
 
 Action declare_help(CommandOptions app) {
   const auto key = std::make_shared<std::string>(), json = std::make_shared<std::string>();
-  app.add_option("key", *key, "dotted path, as in parallelism.tensor; its last part; or a column, as in mfu_pct");
+  app.add_option(
+      "key", *key,
+      "dotted path, as in parallelism.tensor; its last part; a column, as in mfu_pct; a name that ships, as in "
+      "nemo-26.08");
   app.add_option("--json", *json, "write keys and columns as JSON to FILE, or to standard output for -")
       .type_name("FILE");
   return [key, json] {

@@ -52,6 +52,7 @@ int write_draft(Draft draft, const ImportOptions& options) {
     const bool laid = base != nullptr && base->is_scalar() && set == "model=" + base->text();
     if (!laid) draft.apply(set);
   }
+  draft.settle_batch();
   // What the loader refuses is not written.
   if (draft.has("serving"))
     scenarios::load_serving(draft.document());
@@ -175,11 +176,7 @@ Draft draft_of_kind(const std::string& kind, const ImportOptions& options, const
   if (kind == "graph" && (file.ends_with(".et") || file.ends_with(".et.gz"))) return import_chakra(options);
   if (kind == "graph") return import_graph(file, options.cuts);
   if (kind == "nemo" && file.ends_with(".py")) return import_nemo_recipe(file, options.recipe_gpus, options.recipe);
-  if (kind == "nemo") {
-    Draft draft = import_nemo(file);
-    if (options.recipe_gpus > 0) draft.set("cluster.gpus", options.recipe_gpus);
-    return draft;
-  }
+  if (kind == "nemo") return import_nemo(file);
   if (kind == "bridge") return import_bridge(file, options.recipe_gpus, options.recipe, overrides);
   if (kind == "accelerate") return import_accelerate(file, options.sets);
   if (kind == "torchtitan") return import_torchtitan(file, options.gpus);
@@ -306,7 +303,10 @@ int import_file(std::string kind, ImportOptions& options, const std::vector<std:
     write_text(import_topology(options.file, options.cluster), options);
     return static_cast<int>(kDone);
   }
-  return write_draft(draft_or_hint(kind, options, overrides), options);
+  Draft draft = draft_or_hint(kind, options, overrides);
+  // Launch lines of servers count on so many at least.
+  if (options.recipe_gpus > 0 && !draft.has("serving")) draft.set("cluster.gpus", options.recipe_gpus);
+  return write_draft(std::move(draft), options);
 }
 
 }  // namespace

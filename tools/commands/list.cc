@@ -9,49 +9,25 @@
 #include <memory>
 #include <utility>
 
-#include "scenarios/scenario.h"
 #include "scenarios/schema.h"
 #include "sim/error.h"
 #include "sim/settings.h"
 #include "tools/command_options.h"
 #include "tools/commands/commands.h"
 #include "tools/report/text.h"
-#include "workloads/collectives/catalogue.h"
-#include "workloads/schedules/catalogue.h"
+#include "tools/shipped_names.h"
 
 namespace orrery::tools {
 
 namespace {
 
-struct Line {
-  std::string name, about;
-};
-using Lines = std::vector<Line>;
-
-Lines schedules() {
-  Lines lines;
-  for (const workloads::Schedule* schedule : workloads::kSchedules)
-    lines.push_back({std::string(schedule->name), fmt::format("{} ({})", schedule->meaning, schedule->paper)});
-  return lines;
-}
-
-Lines collectives() {
-  Lines lines;
-  for (const workloads::Algorithm& algorithm : workloads::algorithms())
-    lines.push_back({std::string(algorithm.name), std::string(algorithm.meaning)});
-  return lines;
-}
-
-Lines documents(const std::string& kind) {
-  Lines lines;
-  for (const std::string& name : scenarios::shipped(kind)) lines.push_back({name, scenarios::about(kind, name)});
-  return lines;
-}
-
+/// Of names that ship, and the keys of the language.
 const std::vector<std::string>& kinds() {
-  static const std::vector<std::string> all{"devices",     "fabrics",   "models",  "software", "schedules",
-                                            "collectives", "scenarios", "tables",  "failures", "engines",
-                                            "rl",          "served",    "trained", "keys"};
+  static const std::vector<std::string> all = [] {
+    std::vector<std::string> names = shipped_kinds();
+    names.emplace_back("keys");
+    return names;
+  }();
   return all;
 }
 
@@ -64,12 +40,6 @@ void write_keys() {
     head.resize(width + 3, ' ');
     std::cout << wrapped(key.meaning, head + ' ', std::string(width + 4, ' '));
   }
-}
-
-Lines lines_of(const std::string& kind) {
-  if (kind == "schedules") return schedules();
-  if (kind == "collectives") return collectives();
-  return documents(kind);
 }
 
 /// gpus for devices, model for models.
@@ -89,11 +59,11 @@ std::string kind_meant(const std::string& word) {
 void write_named(const std::string& part) {
   std::string word = part;
   std::transform(word.begin(), word.end(), word.begin(), [](unsigned char c) { return std::tolower(c); });
-  std::vector<std::pair<std::string, Line>> found;
+  std::vector<std::pair<std::string, ShippedName>> found;
   std::size_t width = 0;
   for (const std::string& kind : kinds()) {
     if (kind == "keys") continue;
-    for (Line& line : lines_of(kind)) {
+    for (ShippedName& line : shipped_names(kind)) {
       if (line.name.find(word) == std::string::npos) continue;
       width = std::max(width, line.name.size());
       found.emplace_back(kind, std::move(line));
@@ -120,7 +90,7 @@ Action declare_list(CommandOptions app) {
       std::cout << "What ships by name; `orrery list KIND` lists it:\n";
       for (const std::string& one : kinds())
         std::cout << fmt::format("  {:<12} {}\n", one,
-                                 one == "keys" ? scenarios::schema().size() : lines_of(one).size());
+                                 one == "keys" ? scenarios::schema().size() : shipped_names(one).size());
       return static_cast<int>(kDone);
     }
     *kind = kind_meant(*kind);
@@ -132,10 +102,10 @@ Action declare_list(CommandOptions app) {
       write_keys();
       return static_cast<int>(kDone);
     }
-    const Lines lines = lines_of(*kind);
+    const std::vector<ShippedName> lines = shipped_names(*kind);
     std::size_t width = 0;
-    for (const Line& line : lines) width = std::max(width, line.name.size());
-    for (const Line& line : lines) std::cout << fmt::format("{:<{}}  {}\n", line.name, width, line.about);
+    for (const ShippedName& line : lines) width = std::max(width, line.name.size());
+    for (const ShippedName& line : lines) std::cout << fmt::format("{:<{}}  {}\n", line.name, width, line.about);
     return static_cast<int>(kDone);
   };
 }

@@ -161,7 +161,7 @@ int man(const std::string& page, const std::string& folder) {
       std::error_code error;
       fs::create_directories(path.parent_path(), error);
       write_output(path.string(), [&](std::ostream& out) { out << known.text; });
-    } else if (names.back() == page) {
+    } else if (names.back() == page || names.back() == "orrery-" + page) {  // run is orrery-run
       std::cout << known.text;
       return kDone;
     }

@@ -465,9 +465,8 @@ int reproduce(const ReproduceOptions& options) {
     return kDone;
   }
   if (std::find(known.begin(), known.end(), options.table) == known.end()) {
-    throw sim::UserError(fmt::format("orrery: '{}' is not a published table{}; the tables are {}", options.table,
-                                     scenarios::near_text(scenarios::names_near(options.table, known)),
-                                     fmt::join(known, ", ")));
+    throw sim::UserError(fmt::format("orrery: '{}' is not a published table{}; orrery list tables names them",
+                                     options.table, scenarios::near_text(scenarios::names_near(options.table, known))));
   }
   const sim::Settings document = scenarios::read_yaml(fmt::format("{}/{}.yaml", folder(), options.table));
   if (document.find("baseline") != nullptr) return reproduce_platforms(options, document);

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <utility>
 
 #include "scenarios/scenario.h"
 #include "tools/command_options.h"
@@ -91,11 +92,23 @@ struct Sweep {
   JournalForm form;
 };
 
+/// Points are training steps: else none of them could run, and each would say so.
+void refuse_other_studies(const sim::Settings& document) {
+  if (!document.is_mapping()) return;
+  for (const auto& [key, command] : {std::pair("serving", "serving"), {"models", "serving"}, {"rl", "rl"}}) {
+    if (const sim::Settings* section = document.find(key); section != nullptr)
+      section->fail(fmt::format(
+          "is no training step, which the points of a sweep are; orrery {} SCENARIO --set KEY=VALUE asks one point",
+          command));
+  }
+}
+
 Sweep read_sweep(const SweepOptions& options) {
   std::vector<Variation> variations;
   for (const std::string& text : options.varies) variations.push_back(parse_variation(text));
   Sweep sweep{
       scenarios::read_scenario(options.scenario, options.sets), Product(std::move(variations), options.limit), {}, {}};
+  refuse_other_studies(sweep.base);
   for (const std::string& text : options.ties) sweep.ties.push_back(parse_tie(text));
   std::vector<std::string> asked;
   for (const Variation& variation : sweep.product.variations()) {

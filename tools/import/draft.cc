@@ -30,6 +30,46 @@ void Draft::set(std::string_view key, bool value, const Place& place) {
   set(key, std::string(value ? "true" : "false"), place);
 }
 
+namespace {
+
+constexpr std::int64_t kNode = 8;  // GPUs
+constexpr const char* kBatch = "batch.global";
+
+std::string say_batch(std::int64_t sequences, std::int64_t micro) {
+  return fmt::format("{}, {} for each GPU; --set batch.global=N", sequences,
+                     micro == 1 ? "one sequence" : fmt::format("a micro-batch of {} sequences", micro));
+}
+
+}  // namespace
+
+void Draft::assume_site() {
+  set("cluster.device", std::string("h100-sxm-80gb"));
+  set("cluster.gpus", kNode);
+  set(kBatch, kNode);
+  set("batch.micro", std::int64_t{1});
+  assumed_batch_ = kNode;
+  assumed("cluster, parallelism", "one node of 8 H100, data parallel; --set cluster.gpus=N, parallelism.tensor=N, ...");
+  assumed(kBatch, say_batch(kNode, 1));
+}
+
+void Draft::settle_batch() {
+  if (assumed_batch_ == 0) return;
+  const auto count = [&](const char* key) {
+    const Settings* value = document_.find_path(key);
+    return value != nullptr && value->is_scalar() ? value->as_int(0, 1'000'000'000) : 0;
+  };
+  const Settings* batch = document_.find_path(kBatch);
+  if (batch == nullptr || batch->place().file != whole_.file) {  // somebody gave one
+    forget(kBatch);
+    return;
+  }
+  const std::int64_t gpus = count("cluster.gpus"), micro = std::max<std::int64_t>(1, count("batch.micro"));
+  if (gpus == 0 || gpus * micro == assumed_batch_) return;
+  forget(kBatch);
+  set(kBatch, gpus * micro);
+  assumed(kBatch, say_batch(gpus * micro, micro));
+}
+
 void Draft::drop_of_model(std::string_view key) {
   const Settings* model = document_.find("model");
   if (model == nullptr || !model->is_mapping()) return;

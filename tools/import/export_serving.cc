@@ -74,6 +74,7 @@ std::string pool_line(const ServerFlags& server, const scenarios::ServingScenari
     lines.add_switch(pool.chunked_prefill ? ServerKey::chunks : ServerKey::no_chunks, "chunked_prefill");
   if (server.engine == "vllm" && pool.prefix_caching) lines.add_switch(ServerKey::prefixes, "prefix_caching");
   if (!pool.prefix_caching) lines.add_switch(ServerKey::no_prefixes, "prefix_caching: false");
+  if (!pool.captures_graphs) lines.add_switch(ServerKey::eager, "graphs: none");
   const workloads::ServedPrecision& precision = pool.replica.precision;
   lines.add(ServerKey::cache_type, "precision.kv_cache",
             precision.kv_bytes == 1 ? (server.engine == "sglang" ? "fp8_e4m3" : "fp8") : "auto");

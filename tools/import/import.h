@@ -33,6 +33,11 @@ class Draft {
   /// Lays "key.path=value" over it.
   void apply(const std::string& assignment) { scenarios::apply_set(document_, assignment); }
 
+  /// For sources that say nothing but the model: where it is trained, and on how much at a time, which is said.
+  void assume_site();
+  /// A batch that was assumed, and that nothing laid over it gave, follows the GPUs and the micro-batch.
+  void settle_batch();
+
   /// Something of the source that was not taken over.
   void ignored(const std::string& what, const std::string& why) { ignored(what + ": " + why); }
   void ignored(const std::string& what) { ignored_.push_back(what); }
@@ -61,6 +66,7 @@ class Draft {
   sim::Place whole_;
   sim::Settings document_;
   std::vector<std::string> ignored_, assumed_;
+  std::int64_t assumed_batch_ = 0;  // 0: the source says it
 };
 
 /// Lines under a title, each behind `mark`, as they stand in a file ("# ") or go to a terminal (""); empty for none.

@@ -83,12 +83,7 @@ class GraphImport {
     plain ? take_alike() : take_pattern();
     draft_.set("precision", std::string("bf16"));
     draft_.assumed("precision", "bf16, as such models are trained");
-    draft_.set("cluster.device", std::string("h100-sxm-80gb"));
-    draft_.set("cluster.gpus", std::int64_t{8});
-    draft_.set("batch.global", std::int64_t{8});
-    draft_.set("batch.micro", std::int64_t{1});
-    draft_.assumed("cluster, parallelism, batch",
-                   "one node of 8 H100, one sequence each; --set cluster.gpus=... or edit");
+    draft_.assume_site();
     for (const CutRule& rule : rules_) {
       if (!rule.used)
         throw UserError(

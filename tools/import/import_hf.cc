@@ -664,11 +664,7 @@ Draft import_hf(const std::string& file) {
   std::string why = half ? "that of the checkpoint" : "bf16, as such models are trained";
   if (!half && type != nullptr && type->text() != "bfloat16") why += "; the checkpoint is in " + type->text();
   draft.assumed("precision", why);
-  draft.set("cluster.device", std::string("h100-sxm-80gb"));
-  draft.set("cluster.gpus", std::int64_t{8});
-  draft.set("batch.global", std::int64_t{8});
-  draft.set("batch.micro", std::int64_t{1});
-  draft.assumed("cluster, parallelism, batch", "one node of 8 H100, one sequence each; --set cluster.gpus=... or edit");
+  draft.assume_site();
   if (!around.empty())
     draft.ignored(fmt::format("{}", fmt::join(around, ", ")), "of the whole, whose text_config alone is read");
   if (!beside.empty()) draft.ignored(beside, "beside the text's model, which is taken alone");

@@ -380,7 +380,8 @@ class ServerDraft {
     for (const auto& [key, text] : {std::pair(ServerKey::chunks, "chunked_prefill: true"),
                                     {ServerKey::no_chunks, "chunked_prefill: false"},
                                     {ServerKey::prefixes, "prefix_caching: true"},
-                                    {ServerKey::no_prefixes, "prefix_caching: false"}})
+                                    {ServerKey::no_prefixes, "prefix_caching: false"},
+                                    {ServerKey::eager, "graphs: none"}})
       if (on(key)) pool.emplace_back(text);
     for (const auto& [key, flag] : {std::pair(ServerKey::experts_apart, "--enable-expert-parallel"),
                                     {ServerKey::attention_data, "--enable-dp-attention"},

@@ -30,6 +30,7 @@ enum class ServerKey : std::uint8_t {
   no_chunks,
   prefixes,
   no_prefixes,
+  eager,  // no captured graphs
   cache_type,
   state_type,
   polls,     // SGLang: iterations between two looks at what has come

@@ -9,6 +9,7 @@
 #include "scenarios/scenario.h"
 #include "sim/error.h"
 #include "tools/parallel.h"
+#include "tools/study/serving_study.h"
 #include "workloads/step/serving_memory.h"
 
 namespace orrery::tools {
@@ -26,11 +27,7 @@ RlStudy study_rl(const RlScenario& scenario) {
   const workloads::ServingMemory memory = workloads::serving_memory(
       rollout.replica, times.pass(), static_cast<double>(rollout.machine.device.memory().value()), rollout.limits);
   if (memory.blocks < 1)
-    throw sim::UserError(fmt::format(
-        "{}: {:.1f} GB of weights and {:.1f} GB beside them leave no room for a cache in the {:.1f} GB that "
-        "{} takes of a {}, expected more GPUs a replica",
-        scenario.id, memory.weights / 1e9, (memory.held() - memory.weights) / 1e9, memory.given / 1e9,
-        rollout.replica.engine.name, rollout.machine.device.name()));
+    throw sim::UserError(no_room_for_cache(scenario.id, "rl.rollout.pools", rollout, rollout, memory));
   const std::int64_t groups = rollout.replica.layout.attention_data;
   study.blocks = memory.blocks * groups;
   rl::Fleet fleet;

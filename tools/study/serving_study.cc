@@ -17,6 +17,38 @@ namespace orrery::tools {
 
 namespace {
 
+/// The fewest tensor ranks of which a replica's cache has room, of twice, four times ... as many; 0: none has.
+std::int64_t tensor_with_room(const scenarios::ServingScenario& scenario, const scenarios::ServedPool& pool) {
+  const calibration::DeviceProfile& device = scenario.machine.device;
+  const auto& attention = pool.replica.model.attention;
+  workloads::ServedReplica wider = pool.replica;
+  for (std::int64_t tensor = 2 * wider.layout.tensor; tensor <= scenario.machine.gpus; tensor *= 2) {
+    const bool cuts = attention.heads % tensor == 0 &&
+                      (attention.kv_heads % tensor == 0 || tensor % std::max<std::int64_t>(1, attention.kv_heads) == 0);
+    if (!cuts || pool.replica.model.pattern.any()) return 0;
+    wider.layout.tensor = tensor;
+    const workloads::IterationTimes times(wider, scenarios::kernels_of(device, wider.engine.kernels));
+    const auto bytes = static_cast<double>(device.memory().value());
+    if (workloads::serving_memory(wider, times.pass(), bytes, pool.limits).blocks >= 1) return tensor;
+  }
+  return 0;
+}
+
+}  // namespace
+
+std::string no_room_for_cache(const std::string& id, const char* key, const scenarios::ServingScenario& scenario,
+                              const scenarios::ServedPool& pool, const workloads::ServingMemory& memory) {
+  const std::int64_t tensor = tensor_with_room(scenario, pool);
+  return fmt::format(
+      "{}: {}: {:.1f} GB of weights and {:.1f} GB beside them leave no room for a cache in the {:.1f} GB that "
+      "{} takes of a {}, expected more GPUs a replica{} or fewer bits",
+      id, key, memory.weights / 1e9, (memory.held() - memory.weights) / 1e9, memory.given / 1e9,
+      pool.replica.engine.name, scenario.machine.device.name(),
+      tensor > 0 ? fmt::format(", as in {{parallelism: {{tensor: {}}}}},", tensor) : "");
+}
+
+namespace {
+
 constexpr double kPicoseconds = 1e12;
 
 Latency latency_of(std::vector<double>& values) {
@@ -241,14 +273,6 @@ void count_gpus(ServingStudy& study) {
   }
 }
 
-std::string shortage(const workloads::ServingMemory& memory, const scenarios::ServingScenario& s) {
-  return fmt::format(
-      "{}: {:.1f} GB of weights and {:.1f} GB beside them leave no room for a cache in the {:.1f} GB that "
-      "{} takes of a {}, expected more GPUs a replica or fewer bits",
-      s.id, memory.weights / 1e9, (memory.held() - memory.weights) / 1e9, memory.given / 1e9, s.replica.engine.name,
-      s.machine.device.name());
-}
-
 std::shared_ptr<workloads::IterationTimes> times_of(const scenarios::ServingScenario& scenario,
                                                     const scenarios::ServedPool& pool, ServedTables* tables = nullptr) {
   if (tables != nullptr) return tables->times_of(scenario, pool);
@@ -262,7 +286,8 @@ PoolStudy pool_of(const scenarios::ServingScenario& scenario, const scenarios::S
   study.pool = pool;
   study.memory = workloads::serving_memory(pool.replica, times.pass(),
                                            static_cast<double>(scenario.machine.device.memory().value()), pool.limits);
-  if (study.memory.blocks < 1) throw sim::UserError(shortage(study.memory, scenario));
+  if (study.memory.blocks < 1)
+    throw sim::UserError(no_room_for_cache(scenario.id, "serving.pools", scenario, pool, study.memory));
   if (const double apart = workloads::apart_weight_bytes(times.pass()); apart > study.memory.given)
     throw sim::UserError(fmt::format(
         "{}: {:.1f} GB of experts' weights are more than the {:.1f} GB that {} takes of a {}, expected more "

@@ -97,4 +97,9 @@ ServingStudy study_serving(const scenarios::ServingScenario& scenario, ServedTab
 /// Of several on GPUs of their own of one cluster, whose caches cross one network.
 std::vector<ServingStudy> study_serving(const std::vector<scenarios::ServingScenario>& scenarios);
 
+/// The complaint of a pool whose replicas hold no block of a cache: `key` names the pools of the scenario `id`, and the
+/// fewest tensor ranks that have room are named where some have.
+std::string no_room_for_cache(const std::string& id, const char* key, const scenarios::ServingScenario& scenario,
+                              const scenarios::ServedPool& pool, const workloads::ServingMemory& memory);
+
 }  // namespace orrery::tools
