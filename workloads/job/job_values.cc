@@ -6,6 +6,7 @@
 
 #include "workloads/groups/slowest.h"
 #include "workloads/model/adapters.h"
+#include "workloads/model/carried.h"
 
 namespace orrery::workloads {
 
@@ -156,12 +157,26 @@ ExpertLayout expert_layout_of(const Experts& experts, const Parallelism& layout,
 }
 }  // namespace
 
+namespace {
+/// Of all tensor ranks, by the block that a stage begins with; behind the last there is nothing.
+std::vector<double> carried_bytes_of(const Job& job) {
+  const double token =
+      static_cast<double>(job.batch.micro * job.rank_seq()) * calibration::bytes_of(job.method.precision.activations);
+  std::vector<double> bytes;
+  for (std::int64_t block = 0; block < job.model.layers; ++block)
+    bytes.push_back(token * carried_into(job.model, block));
+  bytes.resize(static_cast<std::size_t>(job.model.layers + 2 + job.model.experts.mtp_layers), 0);
+  return bytes;
+}
+}  // namespace
+
 MessageStyle message_style_of(const Job& job) {
   const calibration::MessagePolicy& policy = job.software.messages;
   MessageStyle style;
   style.whole_bytes = static_cast<double>(job.batch.micro * job.rank_seq()) *
                       static_cast<double>(job.model.handed_on()) *
                       calibration::bytes_of(job.method.precision.activations);
+  if (job.parallelism.pipeline > 1 && carries(job.model)) style.carried_bytes = carried_bytes_of(job);
   style.tensor = job.parallelism.tensor;
   style.sequence_parallel = job.parallelism.sequence_parallel;
   style.scatters_activations = policy.scattered != calibration::ScatteredMessages::none;

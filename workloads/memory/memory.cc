@@ -23,6 +23,7 @@
 #include "workloads/job/step_passes.h"
 #include "workloads/memory/waiting_blocks.h"
 #include "workloads/model/adapters.h"
+#include "workloads/model/carried.h"
 #include "workloads/schedules/chunk_map.h"
 
 namespace orrery::workloads {
@@ -463,6 +464,12 @@ double messages_received(const StageLayout& stage) {
   }
   return count;
 }
+
+/// Of a micro-batch, what a rank has received beside hidden states for this block and those behind it.
+double carried_kept(const Job& job, std::int64_t block) {
+  return real(job.batch.micro * job.rank_seq()) * carried_into(job.model, block) / real(job.parallelism.tensor) *
+         calibration::bytes_of(job.method.precision.activations);
+}
 }  // namespace
 
 std::vector<std::vector<PassBytes>> chunk_bytes(const Job& job, const LayerSplit& split) {
@@ -496,10 +503,12 @@ std::vector<std::vector<PassBytes>> chunk_bytes(const Job& job, const LayerSplit
     for (std::int64_t chunk = 0; chunk < here.chunks(); ++chunk) {
       PassBytes& of_chunk = stages[static_cast<std::size_t>(stage)][static_cast<std::size_t>(chunk)];
       // What the first layer keeps of its input lies in the buffer that it came in.
-      if (here.range(chunk).begin > 0) of_chunk.kept -= received(habits, job.method.precision, split.network);
+      const LayerRange& range = here.range(chunk);
+      if (range.begin > 0) of_chunk.kept -= received(habits, job.method.precision, split.network);
+      if (range.begin > 0 && carries(job.model)) of_chunk.kept += carried_kept(job, range.begin - 1);
       double& bytes = of_chunk.gradients;
-      bytes = passing_gradients(styles.dense, split, here.range(chunk), styles.dense.data.held);
-      if (apart) bytes += passing_gradients(styles.experts, split, here.range(chunk), HeldPart::experts);
+      bytes = passing_gradients(styles.dense, split, range, styles.dense.data.held);
+      if (apart) bytes += passing_gradients(styles.experts, split, range, HeldPart::experts);
     }
   }
   return stages;
