@@ -464,12 +464,6 @@ double messages_received(const StageLayout& stage) {
   }
   return count;
 }
-
-/// Of a micro-batch, what a rank has received beside hidden states for this block and those behind it.
-double carried_kept(const Job& job, std::int64_t block) {
-  return real(job.batch.micro * job.rank_seq()) * carried_into(job.model, block) / real(job.parallelism.tensor) *
-         calibration::bytes_of(job.method.precision.activations);
-}
 }  // namespace
 
 std::vector<std::vector<PassBytes>> chunk_bytes(const Job& job, const LayerSplit& split) {
@@ -482,6 +476,8 @@ std::vector<std::vector<PassBytes>> chunk_bytes(const Job& job, const LayerSplit
   const double output = habits.keeps_pipeline_outputs ? calibration::bytes_of(job.method.precision.activations) : 0;
   const double exchanged =
       exchanged_bytes(job.parallelism, job.method.precision, job.software.attention_style, split.network);
+  const double carried = real(job.batch.micro * job.rank_seq()) / real(job.parallelism.tensor) *
+                         calibration::bytes_of(job.method.precision.activations);  // for an element of a token
   std::vector<std::vector<PassBytes>> stages;
   for (std::int64_t stage = 0; stage < map.stages(); ++stage) {
     const StageLayout here{split, map, stage};
@@ -505,7 +501,8 @@ std::vector<std::vector<PassBytes>> chunk_bytes(const Job& job, const LayerSplit
       // What the first layer keeps of its input lies in the buffer that it came in.
       const LayerRange& range = here.range(chunk);
       if (range.begin > 0) of_chunk.kept -= received(habits, job.method.precision, split.network);
-      if (range.begin > 0 && carries(job.model)) of_chunk.kept += carried_kept(job, range.begin - 1);
+      // A rank's part of what it received beside that for the chunk's blocks and those behind.
+      if (range.begin > 0 && carries(job.model)) of_chunk.kept += carried * carried_into(job.model, range.begin - 1);
       double& bytes = of_chunk.gradients;
       bytes = passing_gradients(styles.dense, split, range, styles.dense.data.held);
       if (apart) bytes += passing_gradients(styles.experts, split, range, HeldPart::experts);
