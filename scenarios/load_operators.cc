@@ -15,6 +15,7 @@
 #include <string_view>
 
 #include "scenarios/load.h"
+#include "workloads/model/carried.h"
 
 namespace orrery::scenarios {
 
@@ -35,10 +36,12 @@ const std::vector<std::string> kKinds{"norm", "product", "attention", "matmul", 
 const std::vector<std::string> kCuts{"none", "out", "in", "sum"};
 
 const std::vector<std::string>& keys_of_operator(Kind kind) {
-  static const std::vector<std::string> none{}, product{"name", "in", "out", "cut", "beside", "weights", "share"},
+  static const std::vector<std::string> none{}, norm{"shared"},
+      product{"name", "in", "out", "cut", "beside", "weights", "share", "shared"},
       attention{"name", "heads", "kv_heads", "head_dim", "causal"},
       matmul{"name", "flops", "reads", "writes", "keeps", "share"},
-      streaming{"name", "reads", "writes", "backward", "keeps", "weights", "cut", "share"};
+      streaming{"name", "reads", "writes", "backward", "keeps", "weights", "cut", "share", "shared", "ahead"};
+  if (kind == Kind::norm) return norm;
   if (kind == Kind::product) return product;
   if (kind == Kind::attention) return attention;
   if (kind == Kind::matmul) return matmul;
@@ -93,6 +96,10 @@ Operator read_operator(const Settings& line) {
   op.weights = of_token(line, "weights", 0);
   op.flops = of_token(line, "flops", 0);
   if (const Settings* share = given(&line, "share"); share != nullptr) op.share = share->as_number(1e-9, 1e6);
+  op.shared = boolean(&line, "shared", false);
+  op.ahead = of_token(line, "ahead", 0);
+  if (op.ahead > op.reads)
+    line.fail(fmt::format("got {:g} elements of a layer ahead of {:g} that it reads", op.ahead, op.reads));
   // The output's gradient, what was kept, and a gradient of all that was read.
   op.backward = of_token(line, "backward", op.writes + op.keeps + op.reads);
   const bool streams = op.kind == Kind::elementwise || op.kind == Kind::copy || op.kind == Kind::matmul;
@@ -158,8 +165,58 @@ Operators load_operators(const Settings& section, const Model& model) {
   return operators;
 }
 
+namespace {
+
+/// Weights of a layer ahead need one that holds them, on the same stage.
+void check_shared(const Settings& document, const Model& model, const workloads::Parallelism& layout) {
+  std::vector<Operator> held;
+  const auto holds = [&](const Operator& op) {
+    return std::any_of(held.begin(), held.end(), [&](const Operator& one) {
+      return one.kind == op.kind && one.in == op.in && one.out == op.out && one.weights == op.weights;
+    });
+  };
+  for (const Model::Block& block : model.pattern.kinds) {  // in the order in which they first come
+    for (const Operators* operators : {&block.operators, &block.behind}) {
+      for (const Operator& op : operators->run) {
+        if (!op.shared) {
+          if (!holds(op)) held.push_back(op);
+          continue;
+        }
+        if (!holds(op))
+          fail_at(document, "model.mixers",
+                  fmt::format("got an operator with shared: true ({} to {}), expected a block ahead with the same "
+                              "operator that holds its weights",
+                              op.in, op.out));
+        if (layout.pipeline > 1)
+          fail_at(document, "parallelism.pipeline",
+                  fmt::format("got {} with operators whose weights are those of a layer ahead, expected 1: stages "
+                              "would each hold a copy and add up its gradients",
+                              layout.pipeline));
+      }
+    }
+  }
+}
+
+/// What operators read of a layer ahead has to be made there.
+void check_ahead(const Settings& document, const Model& model) {
+  if (!workloads::carries(model)) return;
+  for (std::int64_t reader = 0; reader < model.layers; ++reader) {
+    const bool keys = model.pattern.at(reader).attention.shares_keys;
+    for (const workloads::CarriedRead& read : workloads::carried_reads(model, reader))
+      if (read.maker < 0 && !keys)
+        fail_at(document, "model.mixers",
+                fmt::format("got ahead: {:g} in block {}, expected a block ahead that makes so many elements of a "
+                            "token",
+                            read.elements, reader + 1));
+  }
+}
+
+}  // namespace
+
 void check_operators(const Settings& document, const Model& model, const workloads::Parallelism& layout,
                      const workloads::Method& method) {
+  check_shared(document, model, layout);
+  check_ahead(document, model);
   for (const Model::Block& block : model.pattern.kinds) {
     if (!block.operators.any() && !block.behind.any()) continue;
     if (layout.context > 1)

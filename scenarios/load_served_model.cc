@@ -19,7 +19,8 @@ namespace {
 bool is_served(const workloads::Operators& operators) {
   using Kind = workloads::Operator::Kind;
   return std::all_of(operators.run.begin(), operators.run.end(), [](const workloads::Operator& op) {
-    return op.kind != Kind::matmul && op.kind != Kind::attention && op.share == 1;
+    const bool answers = op.kind != Kind::attention || op.causal;
+    return op.kind != Kind::matmul && answers && op.share == 1;
   });
 }
 

@@ -126,6 +126,12 @@ std::vector<Key> of_operators() {
   keys.push_back(sim::key_row("run[].share", "number", "", "1", {},
                               "Of a sequence's tokens that it runs on: a stream with weights of its own, or 1 / seq.",
                               {"1e-9", "1e6"}));
+  keys.push_back(sim::key_row("run[].shared", "boolean", "", "false", {},
+                              "Its weights are those of a layer ahead with the same operator (Zamba2)."));
+  keys.push_back(sim::key_row("run[].ahead", "number", "elements", "0", {},
+                              "Of a token's that it reads those that a layer ahead made, the last one that makes so "
+                              "many: stages of a pipeline hand them on.",
+                              {"0", "1e12"}));
   return keys;
 }
 

@@ -133,6 +133,15 @@ TEST_CASE("pieces of prompts of a mean length are scanned as one batch of them",
   CHECK(of_two <= 2.5 * states);
 }
 
+std::string run_of_transformer(const char* shared) {
+  return fmt::format(
+      "[{{op: norm}}, {{op: product, in: 2048, out: 1024, cut: out, shared: {0}}}, {{op: product, in: 2048, out: 1024, "
+      "cut: out, beside: true, shared: {0}}}, {{op: product, in: 2048, out: 1024, cut: out, beside: true, shared: "
+      "{0}}}, {{op: attention, heads: 8, head_dim: 128}}, {{op: product, in: 1024, out: 2048, cut: in, shared: {0}}}, "
+      "{{op: residual}}]",
+      shared);
+}
+
 /// Two layers whose second reads the first one's keys (shares) or makes its own.
 std::string two_layers(bool shares) {
   return fmt::format(
@@ -156,6 +165,28 @@ TEST_CASE("a layer that reads the keys of one ahead makes and leaves none, and a
   };
   CHECK(seconds_of(own, "attention of decodes") == seconds_of(shared, "attention of decodes"));
   CHECK(seconds_of(shared, "qkv") < seconds_of(own, "qkv"));
+}
+
+TEST_CASE("operators that attend leave keys, those of shared weights hold none and are read as often", "[serving]") {
+  const auto model = [](const char* shared) {
+    return fmt::format(
+        "{{blocks: A+C Z A+C Y, mixers: {{A: {{kind: attention, heads: 16, kv_heads: 4, head_dim: 128}}, Z: {{kind: "
+        "operators, run: {0}}}, Y: {{kind: operators, run: {1}}}}}, channels: {{C: {{kind: mlp, ffn_hidden: 6144}}}}, "
+        "{2}}}",
+        run_of_transformer("false"), run_of_transformer(shared), kSizes);
+  };
+  const auto own_scenario = served(model("false")), shared_scenario = served(model("true"));
+  const IterationTimes own = times_of(own_scenario), shared = times_of(shared_scenario);
+  // Two layers of attention of 4 heads of keys, two of operators with 8, of 16 bits.
+  CHECK(cache_bytes_per_token(own.pass()) == 2 * (2 * 2 * 4 * 128 + 2 * 2 * 8 * 128));
+  CHECK(cache_bytes_per_token(shared.pass()) == cache_bytes_per_token(own.pass()));
+  CHECK(weight_bytes(own.pass()) - weight_bytes(shared.pass()) == 2.0 * (2048 * 1024 * 3 + 1024 * 2048));
+  const auto seconds_of = [](const IterationTimes& times) {
+    double seconds = 0;
+    for (const PartOfIteration& part : times.parts({{{16, 1, 2000}}, 16})) seconds += part.times * part.seconds;
+    return seconds;
+  };
+  CHECK(seconds_of(own) == Approx(seconds_of(shared)));
 }
 
 TEST_CASE("operators and inputs of layers are served as they weigh", "[serving]") {

@@ -26,6 +26,13 @@ struct ExportedLlama {
   /// MoE), and beside them a shared one of that width, with its gate; 0: none.
   std::int64_t experts = 0, top = 2, shared = 0;
 
+  /// Experts one by one, each with weights and rows of its own (transformers 4, Mixtral).
+  bool single_experts = false;
+
+  /// Attention in operators of its own, as core ATen has it: scaled queries and keys, two products of a batch of
+  /// matrices, a mask and a softmax between them.
+  bool decomposed = false;
+
   /// Its layers alone: they read hidden states that the caller hands in, and no head is behind them.
   bool alone = false;
 
@@ -110,6 +117,19 @@ struct ExportedLlama {
     return node("add", {own, node("mul", {turned, angles}, shape)}, shape);
   }
 
+  std::string spelled(const std::string& q, const std::string& k, const std::string& v) {
+    const Shape rows{1, heads, seq, head_dim}, columns{1, heads, head_dim, seq}, scores{1, heads, seq, seq};
+    const auto batch = [&](const std::string& one, const Shape& shape) {
+      return node("view", {node("expand", {one}, shape)}, {shape[1], shape[2], shape[3]});
+    };
+    const std::string queries = batch(node("mul", {q}, rows, "", "Scalar"), rows);
+    const std::string keys = batch(node("mul", {node("permute", {k}, columns)}, columns, "", "Scalar"), columns);
+    const std::string product = node("view", {node("bmm", {queries, keys}, {heads, seq, seq})}, scores);
+    const std::string masked = node("add", {product, "mask"}, scores, "", "Tensor");
+    const std::string shares = batch(node("_softmax", {masked}, scores), scores);
+    return node("view", {node("bmm", {shares, batch(v, rows)}, {heads, seq, head_dim})}, rows);
+  }
+
   std::string attention(const std::string& module, const std::string& x, const std::string& angles) {
     const auto part = [&](const char* name, std::int64_t n) {
       const std::string made = linear(module + name, x, hidden, n * head_dim, {1, seq}, biases);
@@ -130,7 +150,9 @@ struct ExportedLlama {
       return node("reshape", {all}, {1, heads, seq, head_dim});
     };
     const std::string keys = repeated(turned_k), values = repeated(v);
-    const std::string mixed = node("scaled_dot_product_attention", {turned_q, keys, values}, {1, heads, seq, head_dim});
+    const std::string mixed =
+        decomposed ? spelled(turned_q, keys, values)
+                   : node("scaled_dot_product_attention", {turned_q, keys, values}, {1, heads, seq, head_dim});
     const std::string back = node("transpose", {mixed}, {1, seq, heads, head_dim}, "", "int");
     const std::string laid = node("contiguous", {back}, {1, seq, heads, head_dim});
     const std::string flat = node("reshape", {laid}, {1, seq, heads * head_dim});
@@ -148,11 +170,27 @@ struct ExportedLlama {
     return linear(module + ".down_proj", node("mul", {gate, up}, wide, "", "Tensor"), ffn, hidden, rows);
   }
 
+  std::string one_by_one(const std::string& module, const std::string& x, const std::string& best) {
+    const std::int64_t own = seq * top / experts;
+    std::string sum = node("zeros_like", {x}, {seq, hidden});
+    for (std::int64_t i = 0; i < experts; ++i) {
+      const std::string expert = fmt::format("{}.experts.{}", module, i);
+      const std::string sent = node("index", {x, best}, {own, hidden});
+      const std::string gate = node("silu", {linear(expert + ".w1", sent, hidden, ffn, {own})}, {own, ffn});
+      const std::string inner =
+          node("mul", {gate, linear(expert + ".w3", sent, hidden, ffn, {own})}, {own, ffn}, "", "Tensor");
+      const std::string made = linear(expert + ".w2", inner, ffn, hidden, {own});
+      sum = node("index_add", {sum, node("mul", {made, best}, {own, hidden}, "", "Tensor")}, {seq, hidden});
+    }
+    return node("view", {sum}, {1, seq, hidden});
+  }
+
   std::string mixture(const std::string& module, const std::string& x) {
     const Shape rows{1, seq}, scores{1, seq, experts}, chosen{1, seq, top}, wide{1, seq, hidden};
     const std::int64_t sent = seq * top;
     const std::string logits = linear(module + ".gate", x, hidden, experts, rows);
     const std::string best = node("topk", {node("softmax", {logits}, scores, "float32")}, chosen, "float32");
+    if (single_experts) return one_by_one(module, x, best);
     const std::string sorted = node("index", {x, best}, {sent, hidden});
     const std::string up = weight(module + ".experts.gate_up_proj", {experts, 2 * ffn, hidden});
     const std::string both =

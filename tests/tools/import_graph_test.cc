@@ -90,6 +90,18 @@ TEST_CASE("a graph's features are the model's") {
   CHECK(job_of_graph(llama.json()).model.biases == workloads::Biases::qkv);
 }
 
+TEST_CASE("attention that core ATen spells out in products is attention") {
+  ExportedLlama llama = llama3_8b();
+  llama.layers = 2;
+  for (const bool qk_norm : {false, true}) {
+    llama.qk_norm = qk_norm;
+    llama.decomposed = false;
+    const Model whole = job_of_graph(llama.json()).model;
+    llama.decomposed = true;
+    CHECK(job_of_graph(llama.json()).model == whole);
+  }
+}
+
 TEST_CASE("parts that no family has run by their operators, cut as their weights are") {
   ExportedLlama llama = llama3_8b();
   llama.layers = 4;
@@ -198,6 +210,22 @@ TEST_CASE("experts of a graph are experts, which expert parallelism cuts") {
     CHECK(job.model.pattern.kinds.size() == 1);
     CHECK(tests::contradiction(workloads::simulate_step(job)) == "");
   }
+}
+
+TEST_CASE("experts that run one by one are the experts that run at once") {
+  ExportedLlama llama = llama3_8b();
+  llama.layers = 2;
+  llama.seq = 1024;
+  llama.ffn = 512;
+  llama.experts = 8;
+  llama.top = 2;
+  const Model at_once = job_of_graph(llama.json()).model;
+  llama.single_experts = true;
+  CHECK(job_of_graph(llama.json()).model == at_once);
+  // Where numbers leave one out they are not all there: operators then, one by one.
+  std::string odd = llama.json();
+  for (std::size_t at = 0; (at = odd.find("experts.7.", at)) != std::string::npos;) odd.replace(at, 10, "experts.9.");
+  CHECK_FALSE(job_of_graph(odd).model == at_once);
 }
 
 TEST_CASE("operators of a graph have no flag of Megatron-LM's") {

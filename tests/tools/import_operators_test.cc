@@ -8,6 +8,7 @@
 #include "tests/laws/alike.h"
 #include "tests/tools/program.h"
 #include "tools/import/import.h"
+#include "workloads/model/carried.h"
 #include "workloads/model/model.h"
 #include "workloads/step/step.h"
 
@@ -59,6 +60,28 @@ const Stated kStated[]{
     {R"({"model_type": "mamba", "hidden_size": 2560, "num_hidden_layers": 64, "state_size": 16, "conv_kernel": 4,
          "expand": 2, "time_step_rank": "auto", "vocab_size": 50280, "use_bias": false, "use_conv_bias": true})",
      2.77, 0, "parallelism={tensor: 2, sequence_parallel: false}"},
+    // Zyphra/Zamba2-7B (arXiv 2411.15242): 7.36e9 by its weights.
+    {R"({"model_type": "zamba2", "hidden_size": 3584, "num_hidden_layers": 81, "num_attention_heads": 32,
+         "num_key_value_heads": 32, "intermediate_size": 14336, "vocab_size": 32000, "max_position_embeddings": 4096,
+         "state_size": 64, "mamba_headdim": 64, "mamba_ngroups": 2, "num_mem_blocks": 2, "lora_rank": 128,
+         "use_mem_rope": true, "use_shared_attention_lora": false, "use_shared_block_lora": true,
+         "hybrid_layer_ids": [6, 11, 17, 23, 29, 35, 41, 47, 53, 59, 65, 71, 77]})",
+     7.36, 0, "parallelism={tensor: 2, sequence_parallel: true}"},
+    // Zyphra/Zamba2-1.2B: 1.22e9, with adapters of queries, keys and values.
+    {R"({"model_type": "zamba2", "hidden_size": 2048, "num_hidden_layers": 38, "num_attention_heads": 32,
+         "num_key_value_heads": 32, "intermediate_size": 8192, "vocab_size": 32000, "max_position_embeddings": 4096,
+         "mamba_d_state": 128, "n_mamba_heads": 64, "mamba_ngroups": 1, "num_mem_blocks": 1, "adapter_rank": 128,
+         "use_mem_rope": true, "use_shared_attention_adapter": true, "layers_block_type": ["mamba", "mamba", "mamba",
+         "mamba", "mamba", "hybrid", "mamba", "mamba", "mamba", "mamba", "mamba", "hybrid", "mamba", "mamba", "mamba",
+         "mamba", "mamba", "hybrid", "mamba", "mamba", "mamba", "mamba", "mamba", "hybrid", "mamba", "mamba", "mamba",
+         "mamba", "mamba", "hybrid", "mamba", "mamba", "mamba", "mamba", "mamba", "hybrid", "mamba", "mamba"]})",
+     1.215, 0, "parallelism={tensor: 1, sharding: parameters}"},
+    // microsoft/Phi-4-mini-flash-reasoning (arXiv 2507.06607): 3.85e9 by its weights.
+    {R"({"model_type": "phi4flash", "hidden_size": 2560, "intermediate_size": 10240, "num_hidden_layers": 32,
+         "num_attention_heads": 40, "num_key_value_heads": 20, "vocab_size": 200064, "max_position_embeddings": 262144,
+         "mamba_d_state": 16, "mamba_d_conv": 4, "mamba_expand": 2, "mamba_dt_rank": 160, "mamba_conv_bias": true,
+         "mamba_proj_bias": false, "mb_per_layer": 2, "sliding_window": 512, "tie_word_embeddings": true})",
+     3.85, 0, "parallelism={tensor: 2, pipeline: 4, sequence_parallel: true}"},
 };
 
 }  // namespace
@@ -76,6 +99,46 @@ TEST_CASE("configurations with mixers of operators become the models that were p
     CHECK(workloads::active_parameter_count(job.model) == Approx(active * 1e9).epsilon(0.01));
     CHECK(tests::contradiction(workloads::simulate_step(job)) == "");
   }
+}
+
+TEST_CASE("layers behind the middle of SambaY read one scan and one layer's keys, wherever stages are cut") {
+  const Folder folder;
+  tools::Draft draft = tools::import_hf(folder.write("config.json", kStated[8].config));
+  const workloads::Model model =
+      scenarios::load_scenario(scenarios::parse_yaml(draft.yaml(), "imported.yaml")).job.model;
+  REQUIRE(model.layers == 32);
+  // Mamba-1 makes 5120 elements in layer 16, attention keys and values of 20 heads of 64 in layer 17.
+  const double scan = 5120, keys = 2 * 20 * 64;
+  CHECK(workloads::carried_into(model, 16) == 0);
+  CHECK(workloads::carried_into(model, 17) == scan);
+  CHECK(workloads::carried_into(model, 18) == scan + keys);
+  CHECK(workloads::carried_into(model, 31) == keys);
+  int gates = 0, windows = 0, readers = 0;
+  for (std::int64_t layer = 0; layer < 32; ++layer) {
+    const workloads::Model::Block& block = model.pattern.at(layer);
+    windows += block.attends && block.attention.window == 512;
+    readers += block.attends && block.attention.shares_keys;
+    gates += !block.attends && workloads::carried_reads(model, layer).size() == 1;
+  }
+  CHECK(windows == 8);
+  CHECK(readers == 7);
+  CHECK(gates == 7);
+}
+
+TEST_CASE("uses of Zamba 2's transformers share weights and have adapters of their own") {
+  const Folder folder;
+  const auto weighs = [&](const char* from, const char* to) {
+    std::string config = kStated[6].config;
+    config.replace(config.find(from), std::string(from).size(), to);
+    tools::Draft draft = tools::import_hf(folder.write("config.json", config));
+    return workloads::parameter_count(
+        scenarios::load_scenario(scenarios::parse_yaml(draft.yaml(), "imported.yaml")).job.model);
+  };
+  const double h = 3584, wide = 2 * h, f = 14336, r = 128;
+  const double own = h * h + h * r + r * 2 * f, shared = 3 * wide * wide + wide * h + 3 * h * f + wide + h;
+  const double all = weighs("\"state_size\": 64", "\"state_size\": 64");
+  CHECK(all - weighs("71, 77]", "71]") == Approx(own).epsilon(1e-9));
+  CHECK(weighs("\"num_mem_blocks\": 2", "\"num_mem_blocks\": 13") - all == Approx(11 * shared).epsilon(1e-9));
 }
 
 TEST_CASE("channels of Mamba-1 are shared out over tensor ranks") {
@@ -120,5 +183,9 @@ TEST_CASE("configurations with mixers of operators that contradict themselves ar
           "block_ffn_dim_multiplier");
   refused(kStated[0].config, "[2, 5, 8, 10, 12, 14]", "[\"x\"]", "full_attn_idxs");
   refused(kStated[2].config, "\"mamba_dt_rank\": 256", "\"mamba_dt_rank\": \"many\"", "mamba_dt_rank");
+  refused(kStated[6].config, "\"num_attention_heads\": 32", "\"num_attention_heads\": 30", "num_attention_heads");
+  refused(kStated[6].config, "\"hybrid_layer_ids\"", "\"ids\"", "holds no layers_block_type or hybrid_layer_ids");
+  refused(kStated[7].config, "\"hybrid\", \"mamba\", \"mamba\"]", "\"hybrid\"]", "expected num_hidden_layers");
+  refused(kStated[8].config, "\"sliding_window\": 512", "\"sliding_window\": -1", "sliding_window");
   refused(kStated[1].config, "\"num_experts\": 32", "\"num_experts\": -3", "num_experts");
 }

@@ -94,3 +94,22 @@ TEST_CASE("a token's mixtures are kept where a mixer has several") {
   const std::string kda = "R: {kind: kda, heads: 16, head_dim: 64}";
   CHECK(kept(kRwkv) > kept(kda));
 }
+
+TEST_CASE("Kimi's delta rule makes decays and gates by thin products, or by whole ones") {
+  const auto job = [](const char* ranks, const char* layout = "tensor: 1") {
+    return mixer_scenario(fmt::format("K: {{kind: kda, heads: 16, head_dim: 64{}}}", ranks), "K+mlp", layout).job;
+  };
+  // Four layers; decays and gates are as wide as the hidden state, thin products as a head inside.
+  const double h = 1024, thin = 2 * 64 * h, both = parameter_count(job("").model);
+  CHECK(parameter_count(job(", gate_rank: 0").model) - both == 4 * (h * h - thin));
+  CHECK(parameter_count(job(", decay_rank: 0, gate_rank: 0").model) - both == 4 * 2 * (h * h - thin));
+  CHECK(parameter_count(job(", decay_rank: 128").model) - both == 4 * thin);
+  CHECK(model_flops(job(", gate_rank: 0").model, 1) - model_flops(job("").model, 1) ==
+        Approx(3 * 1024 * 2 * 4 * (h * h - thin)));
+  for (const char* ranks : {", gate_rank: 0", ", decay_rank: 0", ", decay_rank: 0, gate_rank: 0"})
+    for (const char* layout :
+         {"tensor: 1", "tensor: 4, sequence_parallel: true", "tensor: 2, context: 2, sequence_parallel: true"}) {
+      INFO(ranks << ", " << layout);
+      CHECK(tests::contradiction(simulate_step(job(ranks, layout))) == "");
+    }
+}

@@ -213,6 +213,66 @@ TEST_CASE("a model of low rank has two narrow layers in place of each wide one")
   CHECK(refused(kPlain + ", low_rank: 256").find("parts of its own") != std::string::npos);
 }
 
+namespace {
+/// Four uses of two kinds of block: of an MLP's weights the first holds all, the others what is their own.
+std::string shared_mlp(bool shared) {
+  const auto run = [](const char* whose) {
+    return fmt::format(
+        "[{{op: norm, shared: {0}}}, {{op: product, in: 2048, out: 64}}, "
+        "{{op: product, in: 2048, out: 8192, cut: out, weights: 8192, shared: {0}}}, "
+        "{{op: product, in: 64, out: 8192, cut: out}}, "
+        "{{op: elementwise, reads: 16384, writes: 8192, keeps: 16384, weights: 512, shared: {0}}}, "
+        "{{op: product, in: 8192, out: 2048, cut: in, shared: {0}}}, {{op: residual}}]",
+        whose);
+  };
+  return fmt::format(
+      "blocks: attention U attention V V V, mixers: {{U: {{kind: operators, run: {}}}, V: {{kind: operators, run: "
+      "{}}}}}",
+      run("false"), run(shared ? "true" : "false"));
+}
+}  // namespace
+
+TEST_CASE("operators of shared weights compute as others do and hold none") {
+  const Model own = operators_job(shared_mlp(false), "tensor: 1").model,
+              shared = operators_job(shared_mlp(true), "tensor: 1").model;
+  const double h = 2048, f = 8192, once = h + h * f + f + 512 + f * h;
+  CHECK(parameter_count(own) - parameter_count(shared) == Approx(3 * once).epsilon(1e-12));
+  CHECK(model_flops(own, 1) == model_flops(shared, 1));
+  for (const char* layout : {"tensor: 1", "tensor: 2, sequence_parallel: true", "tensor: 2, sequence_parallel: false",
+                             "tensor: 4, sequence_parallel: true, sharding: parameters"}) {
+    INFO(layout);
+    const StepReport with = simulate_step(operators_job(shared_mlp(true), layout)),
+                     without = simulate_step(operators_job(shared_mlp(false), layout));
+    CHECK(tests::contradiction(with) == "");
+    CHECK(with.memory.stages[0].parameters < without.memory.stages[0].parameters);
+    CHECK(with.iteration < without.iteration);  // fewer gradients to reduce, fewer weights to update
+  }
+  const auto refused = [](const std::string& model, const std::string& layout, const char* with) {
+    std::string message;
+    try {
+      operators_job(model, layout);
+    } catch (const sim::UserError& error) {
+      message = error.what();
+    }
+    INFO(message);
+    CHECK(message.find(with) != std::string::npos);
+    CHECK(message.find('\n') == std::string::npos);
+  };
+  refused(shared_mlp(true), "tensor: 1, pipeline: 2", "weights are those of a layer ahead, expected 1");
+  std::string orphans = shared_mlp(true);
+  orphans.replace(orphans.find("attention U attention"), 21, "V attention attention U");
+  refused(orphans, "tensor: 1", "expected a block ahead with the same operator");
+  const std::string gate =
+      "blocks: attention {}, mixers: {{G: {{kind: operators, run: [{{op: norm}}, {{op: product, in: 2048, out: 512, "
+      "cut: out}}, {{op: elementwise, reads: {}, writes: 512, ahead: 512}}, {{op: product, in: 512, out: 2048, cut: "
+      "in}}, {{op: residual}}]}}, M: {{kind: operators, run: [{{op: product, in: 2048, out: 512}}, {{op: product, in: "
+      "512, out: 2048}}, {{op: residual}}]}}}}";
+  CHECK(tests::contradiction(simulate_step(
+            operators_job(fmt::format(fmt::runtime(gate), "M attention G", 1024), "tensor: 1, pipeline: 2"))) == "");
+  refused(fmt::format(fmt::runtime(gate), "G M", 1024), "tensor: 1", "expected a block ahead that makes so many");
+  refused(fmt::format(fmt::runtime(gate), "M G", 256), "tensor: 1", "of a layer ahead of 256");
+}
+
 TEST_CASE("operators that do not fit each other are refused in one line") {
   const std::string sum = ", {op: residual}", up = "{op: product, in: 2048, out: 8192, cut: out}",
                     down = ", {op: product, in: 8192, out: 2048, cut: in}";

@@ -11,6 +11,7 @@
 #include "tests/catch.h"
 #include "tests/laws/alike.h"
 #include "tests/workloads/example.h"
+#include "workloads/model/carried.h"
 #include "workloads/model/causal_flops.h"
 #include "workloads/step/step.h"
 
@@ -180,8 +181,46 @@ TEST_CASE("stages hand on the inputs of all layers beside hidden states") {
       if (row.what == "activations, forward") return row.bytes_per_call;
     return 0.0;
   };
-  const double tokens = message("128") / (2 * (kHidden + 8 * 128));  // of a micro-batch
-  CHECK(message("256") == Approx(2 * tokens * (kHidden + 8 * 256)));
+  // The first stage's message carries the keys and values too that the second reads: two heads of 128, two of 256.
+  const double keys = 2 * (2 * 128 + 2 * 256);
+  const double tokens = message("128") / (2 * (kHidden + 8 * 128 + keys));  // of a micro-batch
+  CHECK(tokens == 2 * 768);
+  CHECK(message("256") == Approx(2 * tokens * (kHidden + 8 * 256 + keys)));
+}
+
+TEST_CASE("keys that later layers read go along with hidden states as far as their last reader") {
+  const std::string model =
+      "positions: rotary, blocks: A+F B+F S+F T+F S+F A+F, channels: {F: {kind: mlp, ffn_hidden: 2816}}, mixers: {"
+      "A: {kind: attention, heads: 8, kv_heads: 2, head_dim: 128}, "
+      "B: {kind: sliding, heads: 8, kv_heads: 4, head_dim: 128, window: 256}, "
+      "S: {kind: attention, heads: 8, kv_heads: 2, head_dim: 128, shares_keys: true}, "
+      "T: {kind: sliding, heads: 8, kv_heads: 4, head_dim: 128, window: 256, shares_keys: true}}";
+  // Blocks 2 and 4 (from 0) read those of block 0, block 3 those of block 1; nothing reads the last block's.
+  const double whole = 2 * 2 * 128, near = 2 * 4 * 128, tokens = 2 * 768, bytes = 2;
+  const double into[]{0, whole, whole + near, whole + near, whole, 0};
+  for (std::int64_t block = 0; block < 6; ++block)
+    CHECK(carried_into(stacks_job(model, "tensor: 1").model, block) == into[block]);
+  // Of a message in the mean over the boundaries between stages, each tensor rank's alone.
+  const auto sent = [&](const std::string& layout, double boundaries, double ranks,
+                        const std::vector<std::string>& sets = {}) {
+    const Job job = stacks_job(model, layout, sets);
+    check_laws(job);
+    const double micro_batches = 64 / 2;
+    for (const TrafficRow& row : simulate_step(job).traffic)
+      if (row.what == "activations, forward" && row.operation == "send_receive")
+        return row.simulated_bytes / micro_batches / boundaries / ranks;
+    return 0.0;
+  };
+  const double one = tokens * bytes;
+  const std::vector<std::string> six{"cluster.gpus=24"};
+  CHECK(sent("tensor: 1, pipeline: 2", 1, 1) == Approx(one * (kHidden + into[3])));
+  CHECK(sent("tensor: 2, sequence_parallel: true, pipeline: 2", 1, 2) == Approx(one * (kHidden + into[3]) / 2));
+  // Megatron-Core sends whole hidden states in parts too, a rank its own heads of keys in any case.
+  CHECK(sent("tensor: 2, sequence_parallel: false, pipeline: 2", 1, 2) == Approx(one * (kHidden + into[3]) / 2));
+  // Two stages of three chunks have a block in each, as six stages have.
+  const double all = into[1] + into[2] + into[3] + into[4] + into[5];
+  CHECK(sent("tensor: 1, pipeline: 6", 5, 1, six) == Approx(one * (kHidden + all / 5)));
+  CHECK(sent("tensor: 1, pipeline: 2, virtual_pipeline: 3", 5, 1) == Approx(one * (kHidden + all / 5)));
 }
 
 TEST_CASE("wider inputs of layers take longer, and more rows of their table are held") {

@@ -6,6 +6,9 @@
 
 namespace orrery::tools {
 
+/// Experts that run one by one, each with weights of its own ("mlp.experts.3.w1.weight"), as products of all at once.
+void fold_single_experts(ModelGraph& graph);
+
 /// A softmax between two products of 4 dimensions, as eager code has attention, becomes the second of these, which then
 /// reads queries, keys and values; what stands between them becomes views.
 void fold_written_attention(ModelGraph& graph);

@@ -93,6 +93,25 @@ bool in_list_or_first(const Settings* list, std::int64_t layer, const char* call
   return list->items()[at].text() == called;
 }
 
+std::vector<bool> named_layers(const Settings& listed, std::int64_t layers) {
+  std::vector<bool> named(static_cast<std::size_t>(layers), false);
+  const auto name = [&](const Settings& one) { named[static_cast<std::size_t>(one.as_int(0, layers - 1))] = true; };
+  if (listed.is_sequence()) {
+    for (const Settings& one : listed.items()) name(one);
+    return named;
+  }
+  std::string number;
+  for (const char c : listed.text() + ",") {
+    if (c != ',') {
+      if (c != ' ') number += c;
+    } else if (!number.empty()) {
+      name(Settings::scalar(number, listed.place()));
+      number.clear();
+    }
+  }
+  return named;
+}
+
 void take_predictions(Config& config, Draft& draft, const char* key, const std::string& block) {
   const std::int64_t layers = number_of(config, key, 0);
   if (layers == 0) return;

@@ -35,6 +35,9 @@ void put_mamba(Config& config, Draft& draft, const MambaNames& names);
 /// Whether the layer is one of a list's that are called so; without a list, of the first `count`.
 bool in_list_or_first(const Settings* list, std::int64_t layer, const char* called, std::int64_t count);
 
+/// Which layers a list of their numbers or a text of them ("3,4,5") names.
+std::vector<bool> named_layers(const Settings& listed, std::int64_t layers);
+
 /// Layers that predict further tokens, `key` of them, each such a block.
 void take_predictions(Config& config, Draft& draft, const char* key, const std::string& block);
 

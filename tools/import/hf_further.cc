@@ -147,7 +147,52 @@ void hunyuan_dense(Config& config, Draft& draft) {
   if (config.flag("use_qk_norm", true)) draft.set("model.qk_norm", true);
 }
 
-/// MiniCPM3: latent attention and an MLP.
+/// Doge (arXiv 2412.11834): Llama's shape with norms of queries and keys, and a product of the values that chooses
+/// among keys.
+void doge(Config& config, Draft& draft) {
+  tied(config, draft);
+  draft.set("model.qk_norm", true);
+  if (const Settings* moe = config.find("is_moe"); moe != nullptr && moe->as_bool())
+    moe->fail("got experts that are found by products of keys, expected false: not modelled");
+  draft.ignored("dt_proj, A, residuals' factors", "a product to a number a head, and vectors of the hidden size");
+}
+
+/// Of a diffusion model of text (Dream, LLaDA) every token sees all others, in training as in each step of an answer.
+void sees_all(Config& config, Draft& draft, std::int64_t layers, std::int64_t heads, std::int64_t keys) {
+  const std::int64_t inside = draft.document().at("model").at("ffn_hidden").as_int();
+  for (const char* key : {"ffn_hidden", "kv_heads", "head_dim", "heads", "layers"}) draft.drop_of_model(key);
+  put_kind(draft, "mixers.B", "bidirectional");
+  put(draft, "mixers.B", "heads", heads);
+  put(draft, "mixers.B", "kv_heads", keys);
+  put_kind(draft, "channels.F", "mlp");
+  put(draft, "channels.F", "ffn_hidden", inside);
+  for (const char* key : {"mask_token_id", "use_sliding_window", "sliding_window"}) config.find(key);
+  put_blocks(draft, std::vector<std::string>(static_cast<std::size_t>(layers), "B+F"));
+}
+
+void dream(Config& config, Draft& draft) {
+  llama(config, draft, "qkv");
+  const std::int64_t heads = config.count(config.need({"num_attention_heads"}));
+  sees_all(config, draft, config.count(config.need({"num_hidden_layers"})), heads,
+           number_of(config, "num_key_value_heads", heads));
+}
+
+/// LLaDA's files have OLMo's older names.
+void llada(Config& config, Draft& draft) {
+  take_sizes(
+      config, draft,
+      SizeNames{{"n_layers"}, {"d_model"}, {"n_heads"}, {"embedding_size", "vocab_size"}, {"max_sequence_length"}});
+  take_count(config, draft, "model.ffn_hidden", {"mlp_hidden_size"});
+  if (!draft.has("model.ffn_hidden")) config.need({"mlp_hidden_size"});
+  set_shape(draft, true, false, "rotary", "rms_norm");
+  const bool biased = config.flag("include_bias", false) || config.flag("include_qkv_bias", false);
+  draft.set("model.biases", std::string(biased ? "qkv" : "none"));
+  draft.set("model.tied_embeddings", config.flag("weight_tying", false));
+  const std::int64_t heads = config.count(config.need({"n_heads"}));
+  sees_all(config, draft, config.count(config.need({"n_layers"})), heads, number_of(config, "n_kv_heads", heads));
+}
+
+/// MiniCPM3 and Youtu-LLM: latent attention and an MLP.
 void minicpm3(Config& config, Draft& draft) {
   take_model(config, draft, "rotary");
   draft.set("model.tied_embeddings", config.flag("tie_word_embeddings", true));
@@ -258,6 +303,24 @@ void ernie_moe(Config& config, Draft& draft) {
     draft.set("model.moe_every", every);
 }
 
+/// ERNIE 4.5 VL: experts of text and of images, of two widths, of which a token of text goes to its own.
+void ernie_vl(Config& config, Draft& draft) {
+  for (const char* key : {"moe_num_experts", "moe_intermediate_size"}) {
+    const Settings* both = config.find(key);
+    if (both != nullptr && both->is_sequence() && !both->items().empty())
+      config.replace(key, both->items().front().as_int(1, 1'000'000'000));
+  }
+  if (const Settings* channels = config.find("mlp_layer_types"); channels != nullptr && channels->is_sequence()) {
+    std::int64_t dense = 0;
+    for (const Settings& layer : channels->items()) dense += layer.as_choice({"dense", "sparse"}) == "dense" ? 1 : 0;
+    config.assume("moe_layer_start_index", dense);
+  }
+  if (const Settings* first = config.find("moe_layer_start_index"); first != nullptr && first->is_sequence())
+    config.replace("moe_layer_start_index", first->items().empty() ? 0 : first->items().front().as_int(0, 100'000));
+  ernie_moe(config, draft);
+  draft.ignored("experts of images", "a text's tokens go to its own, which are taken alone");
+}
+
 void hunyuan_moe(Config& config, Draft& draft) {
   config.assume("moe_intermediate_size", config.count(config.need({"intermediate_size"})));
   routed(config, draft,
@@ -307,9 +370,17 @@ const std::vector<std::pair<const char*, void (*)(Config&, Draft&)>>& hf_further
       {"minicpm3", minicpm3},
       {"exaone", exaone3},
       {"exaone4", exaone4},
+      {"exaone4_5_text", exaone4},
+      {"doge", doge},
+      {"Dream", dream},
+      {"llada", llada},
+      {"youtu", minicpm3},
+      {"youtu_llm", minicpm3},
       {"apertus", apertus},
       {"ernie4_5", tied},
       {"ernie4_5_moe", ernie_moe},
+      {"ernie4_5_vl_moe_text", ernie_vl},
+      {"ernie4_5_moe_vl", ernie_vl},
       {"hunyuan_v1_dense", hunyuan_dense},
       {"hunyuan_v1_moe", hunyuan_moe},
       {"dots1", dots},

@@ -142,6 +142,12 @@ void qwen_hybrid(Config& config, Draft& draft, bool mixture) {
 }
 void qwen3_next(Config& config, Draft& draft) { qwen_hybrid(config, draft, true); }
 void qwen3_5(Config& config, Draft& draft) { qwen_hybrid(config, draft, false); }
+/// OLMo Hybrid: attention has no gate there.
+void olmo_hybrid(Config& config, Draft& draft) {
+  qwen_hybrid(config, draft, false);
+  draft.set("model.mixers.A.output_gate", false);
+  draft.ignored("norms of queries and keys", "over all heads together there, of each head here");
+}
 
 /// Kimi Linear: layers by their numbers, from 1, in lists of both kinds.
 void kimi_linear(Config& config, Draft& draft) {
@@ -166,8 +172,7 @@ void kimi_linear(Config& config, Draft& draft) {
     put(draft, "channels.E", "expert_latent", latent);
   if (config.flag("mla_use_output_gate", false))
     draft.first("mla_use_output_gate: a sigmoid on the output of latent attention; its product is not modelled");
-  if (linear.get_bool("use_full_rank_gate", false))
-    draft.first("linear_attn_config.use_full_rank_gate: gates of a whole product; those of two thin ones are taken");
+  if (linear.get_bool("use_full_rank_gate", false)) put(draft, "mixers.L", "gate_rank", 0);
   const std::int64_t layers = config.count(config.need({"num_hidden_layers"})),
                      first = number_of(config, "first_k_dense_replace", 0);
   if (first > 0) put_dense(config, draft);
@@ -289,14 +294,26 @@ void latent_widths(Config& config, Draft& draft, const char* at) {
 }
 
 /// Ring-linear 2.0, Ling and Ring 2.5 (inclusionAI; vLLM, model_executor/models/bailing_moe_linear.py): of so many
-/// layers in turn the last has attention, grouped or latent, the others lightning attention.
+/// layers in turn the last has attention, grouped or latent, and so has what is left behind the last turn; the others
+/// have lightning attention, in Ling 3.0 Kimi's delta rule, whose gates are whole products (no_kda_lora).
 void bailing_linear(Config& config, Draft& draft) {
   take_model(config, draft, "rotary");
   const std::int64_t heads = config.count(config.need({"num_attention_heads"}));
   const std::int64_t dim = number_of(config, "head_dim", config.count(config.need({"hidden_size"})) / heads);
-  put_kind(draft, "mixers.L", "lightning");
+  const bool delta = config.find("no_kda_lora") != nullptr || config.find("short_conv_kernel_size") != nullptr;
+  put_kind(draft, "mixers.L", delta ? "kda" : "lightning");
   put(draft, "mixers.L", "heads", heads);
   put(draft, "mixers.L", "head_dim", dim);
+  if (delta) {
+    put(draft, "mixers.L", "conv", number_of(config, "short_conv_kernel_size", 4));
+    if (config.flag("no_kda_lora", false))
+      for (const char* rank : {"decay_rank", "gate_rank"}) put(draft, "mixers.L", rank, 0);
+    if (const Settings* gate = config.find("gated_attention_proj_granularity_type");
+        gate != nullptr && gate->text() == "element_wise")
+      draft.first(
+          "gated_attention_proj_granularity_type: a sigmoid on the output of latent attention; its product is "
+          "not modelled");
+  }
   if (const Settings* latent = config.find("kv_lora_rank"); latent != nullptr && !latent->is_null()) {
     latent_widths(config, draft, "mixers.A");
   } else {
@@ -317,8 +334,10 @@ void bailing_linear(Config& config, Draft& draft) {
   if (dense > 0) put_dense(config, draft);
   std::vector<std::string> words;
   for (std::int64_t i = 0; i < layers; ++i)
-    words.push_back(fmt::format("{}+{}", (i + 1) % every == 0 ? "A" : "L", i < dense ? "F" : "E"));
-  for (const char* key : {"group_norm_size", "linear_silu", "use_linear_silu", "use_qkv_bias", "use_bias", "norm_head",
+    words.push_back(
+        fmt::format("{}+{}", (i + 1) % every == 0 || i >= layers / every * every ? "A" : "L", i < dense ? "F" : "E"));
+  for (const char* key : {"kda_safe_gate", "kda_lower_bound", "qk_head_dim", "num_key_value_heads", "group_norm_size",
+                          "linear_silu", "use_linear_silu", "use_qkv_bias", "use_bias", "norm_head",
                           "embedding_dropout", "output_dropout", "score_function", "moe_router_enable_expert_bias",
                           "moe_router_enable_shared_expert", "rope_interleave", "num_kv_heads_for_linear_attn"})
     config.find(key);
@@ -562,6 +581,7 @@ const std::vector<std::pair<const char*, void (*)(Config&, Draft&)>>& hf_hybrids
       {"qwen3_next", qwen3_next},
       {"qwen3_5_moe_text", qwen3_next},
       {"qwen3_5_text", qwen3_5},
+      {"olmo_hybrid", olmo_hybrid},
       {"kimi_linear", kimi_linear},
       {"falcon_h1", falcon_h1},
       {"granitemoehybrid", granite_hybrid},

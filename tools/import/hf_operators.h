@@ -1,5 +1,5 @@
 // Families of Hugging Face's whose mixers are given as operators of a graph (workloads/model/operators.h): short
-// convolutions (LFM2) and Mamba-1 (Jamba).
+// convolutions (LFM2), Mamba-1 (Jamba), transformers of shared weights (Zamba 2), gated memory units (SambaY).
 #pragma once
 
 #include "tools/import/hf_config.h"

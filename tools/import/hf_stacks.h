@@ -1,4 +1,4 @@
-// Families of Hugging Face's with an encoder of text ahead of a decoder: T5, mT5, Flan-T5; and encoders alone: BERT.
+// Families of Hugging Face's with an encoder of text ahead of a decoder: T5, mT5, BART, Whisper; encoders alone: BERT.
 #pragma once
 
 #include "tools/import/hf_config.h"

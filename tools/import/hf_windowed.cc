@@ -88,27 +88,11 @@ void mimo_v2(Config& config, Draft& draft) {
 
 /// Which layers have experts: those that moe_layers_enum lists ("3,4,5"), or all behind the first dense ones.
 std::vector<bool> step_experts(Config& config, std::int64_t layers) {
-  std::vector<bool> routed(static_cast<std::size_t>(layers), false);
   const Settings* listed = config.find("moe_layers_enum");
-  if (listed == nullptr || listed->is_null()) {
-    const std::int64_t first = number_of(config, "first_k_dense_replace", 0);
-    for (std::int64_t i = first; i < layers; ++i) routed[static_cast<std::size_t>(i)] = true;
-    return routed;
-  }
-  std::string number;
-  const auto end = [&] {
-    if (number.empty()) return;
-    const std::int64_t layer = Settings::scalar(number, listed->place()).as_int(0, layers - 1);
-    routed[static_cast<std::size_t>(layer)] = true;
-    number.clear();
-  };
-  for (const char c : listed->text()) {
-    if (c == ',')
-      end();
-    else if (c != ' ')
-      number += c;
-  }
-  end();
+  if (listed != nullptr && !listed->is_null()) return named_layers(*listed, layers);
+  std::vector<bool> routed(static_cast<std::size_t>(layers), false);
+  for (std::int64_t i = number_of(config, "first_k_dense_replace", 0); i < layers; ++i)
+    routed[static_cast<std::size_t>(i)] = true;
   return routed;
 }
 
@@ -322,12 +306,54 @@ void afmoe(Config& config, Draft& draft) {
 }
 void exaone_moe(Config& config, Draft& draft) { windowed_experts(config, draft, "first_k_dense_replace", false); }
 
+/// Laguna (poolside): heads of layers in a list, layers of windows and of all positions, an MLP where a list says so.
+void laguna(Config& config, Draft& draft) {
+  take_model(config, draft, "rotary");
+  const Settings* heads_of = config.find("num_attention_heads_per_layer");
+  const Settings *channels = config.find("mlp_layer_types"), *only = config.find("mlp_only_layers");
+  const std::int64_t usual = config.count(config.need({"num_attention_heads"})),
+                     keys = number_of(config, "num_key_value_heads", usual),
+                     dim = config.count(config.need({"head_dim"}));
+  std::map<std::pair<bool, std::int64_t>, std::string> mixers;  // names, by a window and heads
+  std::vector<std::string> words;
+  for (std::int64_t i = 0; i < hidden_layers(config); ++i) {
+    const bool near = in_window(config, i);
+    const std::int64_t heads =
+        heads_of != nullptr && heads_of->is_sequence() ? of_layer(*heads_of, i).as_int(1, 1'000'000) : usual;
+    const auto [name, is_new] =
+        mixers.try_emplace({near, heads}, fmt::format("{}{}", near ? "W" : "A", mixers.size() + 1));
+    if (is_new) {
+      const std::string at = "mixers." + name->second;
+      put_heads(draft, at.c_str(),
+                {near ? "sliding" : "attention", heads, keys, dim, 0,
+                 near ? config.count(config.need({"sliding_window"})) : 0});
+      draft.set("model." + at + ".qk_norm", true);
+    }
+    const bool listed = only != nullptr && only->is_sequence() &&
+                        std::any_of(only->items().begin(), only->items().end(),
+                                    [&](const Settings& layer) { return layer.as_int(0, 100'000) == i; });
+    const bool dense =
+        channels != nullptr && channels->is_sequence() ? of_layer(*channels, i).text() == "dense" : listed;
+    words.push_back(fmt::format("{}+{}", name->second, dense ? "F" : "E"));
+  }
+  if (has_word(words, 'F')) put_dense(config, draft);
+  if (has_word(words, 'E')) {
+    put_experts(config, draft, {"num_experts"}, "moe_intermediate_size");
+    put_shared_expert(draft, 1, number_of(config, "shared_expert_intermediate_size", 0), false);
+  }
+  for (const char* key : {"gating", "gating_types", "moe_router_logit_softcapping", "moe_routed_scaling_factor",
+                          "moe_apply_router_weight_on_input", "decoder_sparse_step"})
+    config.find(key);
+  put_blocks(draft, words);
+}
+
 }  // namespace
 
 const std::vector<std::pair<const char*, void (*)(Config&, Draft&)>>& hf_windowed() {
   static const std::vector<std::pair<const char*, void (*)(Config&, Draft&)>> kFamilies{
-      {"mimo_v2_flash", mimo_v2}, {"mimo_v2", mimo_v2},           {"step3p5", step3}, {"step3p7", step3},
-      {"gemma4_text", gemma4},    {"nemotron-nas", nemotron_nas}, {"afmoe", afmoe},   {"exaone_moe", exaone_moe},
+      {"mimo_v2_flash", mimo_v2}, {"mimo_v2", mimo_v2},       {"step3p5", step3},
+      {"step3p7", step3},         {"gemma4_text", gemma4},    {"nemotron-nas", nemotron_nas},
+      {"afmoe", afmoe},           {"exaone_moe", exaone_moe}, {"laguna", laguna},
   };
   return kFamilies;
 }

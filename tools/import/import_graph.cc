@@ -100,6 +100,7 @@ class GraphImport {
   static ModelGraph formed(ModelGraph graph) {
     begin_at_layer_input(graph);
     fold_written_attention(graph);
+    fold_single_experts(graph);
     return graph;
   }
   void set(const char* key, std::int64_t value) { draft_.set(fmt::format("model.{}", key), value); }

@@ -10,8 +10,11 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
+#include <string_view>
+#include <utility>
 
 #include "tools/import/hf_config.h"
+#include "tools/import/hf_diffusers.h"
 #include "tools/import/hf_further.h"
 #include "tools/import/hf_hybrids.h"
 #include "tools/import/hf_layer_inputs.h"
@@ -518,6 +521,48 @@ void stablelm(Config& config, Draft& draft) {
   set_shape(draft, true, config.flag("use_parallel_residual", false), "rotary", "layer_norm");
 }
 
+/// Granite 3's shared experts: one MLP beside the routed ones.
+void granite_shared(Config& config, Draft& draft) {
+  granite_moe(config, draft);
+  const Settings* shared = config.find("shared_intermediate_size");
+  if (shared == nullptr || shared->is_null() || shared->as_int(0, 1'000'000'000) == 0) return;
+  draft.set("model.shared_experts", std::int64_t{1});
+  draft.set("model.shared_expert_ffn_hidden", config.count(*shared), shared->place());
+}
+
+/// VaultGemma: Gemma 2 without norms behind attention and MLP.
+void vaultgemma(Config& config, Draft& draft) {
+  gemma(config, draft);
+  take_layer_types(config, draft, 2);
+}
+
+/// BitNet: Llama's shape with norms inside of attention and MLP, and a squared ReLU in place of SiLU.
+void bitnet(Config& config, Draft& draft) {
+  llama(config, draft, "none");
+  draft.set("model.tied_embeddings", config.flag("tie_word_embeddings", true));
+  draft.ignored("attn_sub_norm, ffn_sub_norm", "norms inside of a half: hidden and intermediate_size parameters");
+}
+
+/// nanochat: an MLP of two products around a squared ReLU, norms of queries and keys, none with parameters.
+void nanochat(Config& config, Draft& draft) {
+  nemotron(config, draft);
+  draft.set("model.norm", std::string("rms_norm"));
+  draft.set("model.qk_norm", true);
+  draft.ignored("norms", "without parameters there");
+}
+
+/// HyperCLOVA X SEED Think: Granite's shape, with norms behind attention and MLP too.
+void hyperclovax(Config& config, Draft& draft) {
+  llama(config, draft, "none");
+  if (config.flag("use_post_norm", false)) draft.set("model.post_norm", true);
+}
+
+/// DiffLlama (arXiv 2410.05258): scores of two halves of the heads, whose difference meets values of both.
+void diffllama(Config& config, Draft& draft) {
+  llama(config, draft, "none");
+  draft.ignored("differential attention", "each map of scores meets the values of both halves here once, not twice");
+}
+
 struct Family {
   const char* name;  // model_type
   void (*read)(Config&, Draft&);
@@ -533,14 +578,25 @@ const std::vector<Family>& families() {
       {"qwen2_vl_text", qwen2},
       {"qwen2_5_vl_text", qwen2},
       {"qwen3_vl_text", qwen3},
+      {"qwen2_5_omni_text", qwen2},
+      {"sdar", qwen3},
+      {"KeyeVL1_5", qwen3},
+      {"Keye", qwen3},
       {"mimo", mimo},
       {"smollm3", [](Config& c, Draft& d) { llama(c, d, "none"); }},
       {"seed_oss", [](Config& c, Draft& d) { llama(c, d, "none"); }},
       {"ministral", mistral},
       {"ministral3", mistral},
       {"granite", [](Config& c, Draft& d) { llama(c, d, "none"); }},
+      {"helium", [](Config& c, Draft& d) { llama(c, d, "none"); }},
+      {"diffllama", diffllama},
+      {"hyperclovax", hyperclovax},
+      {"bitnet", bitnet},
+      {"nanochat", nanochat},
       {"arcee", nemotron},
       {"glm4", glm4},
+      {"glm4v_text", glm4},
+      {"glm4v", glm4},
       {"cohere", cohere},
       {"cohere2", cohere2},
       {"phi", phi},
@@ -549,7 +605,10 @@ const std::vector<Family>& families() {
       {"opt", opt},
       {"gemma", gemma},
       {"gemma2", gemma2},
+      {"vaultgemma", vaultgemma},
       {"gemma3_text", gemma3},
+      {"phi4mm", mistral},
+      {"phi4_multimodal", mistral},
       {"phi3", mistral},  // Llama's shape; its checkpoints store queries, keys and values in one matrix
       {"olmo2", olmo2},
       {"olmo3", olmo3},
@@ -557,15 +616,18 @@ const std::vector<Family>& families() {
       {"mixtral", mixtral},
       {"phimoe", phimoe},
       {"olmoe", olmoe},
+      {"flex_olmo", olmoe},
       {"qwen2_moe", qwen2_moe},
       {"PanguProMoE", qwen2_moe},
       {"qwen3_moe", qwen3_moe},
       {"qwen3_vl_moe_text", qwen3_moe},
+      {"qwen3_omni_moe_text", qwen3_moe},
       {"glm4_moe", glm4_moe},
       {"glm4v_moe_text", glm4_moe},
       {"solar_open", glm4_moe},
       {"minimax_m2", minimax_m2},
       {"granitemoe", granite_moe},
+      {"granitemoeshared", granite_shared},
       {"deepseek_v2", deepseek},
       {"deepseek_v3", deepseek},
       {"kimi_k2", deepseek},
@@ -582,21 +644,46 @@ const std::vector<Family>& families() {
     for (const auto& [name, read] : hf_hybrids()) all.push_back({name, read});
     for (const auto& [name, read] : hf_layer_inputs()) all.push_back({name, read});
     for (const auto& [name, read] : hf_stacks()) all.push_back({name, read});
+    for (const auto& [name, read] : hf_diffusers()) all.push_back({name, read});
     return all;
   }();
   return kAll;
 }
 
+/// Families of which one block is unknown here, and which.
+constexpr std::pair<std::string_view, std::string_view> kUnknownBlocks[]{
+    {"mllama_text_model", "layers that attend to an encoder of pictures alone"},
+    {"xlstm", "memories of matrices (mLSTM)"},
+    {"modernbert", "windows to both sides in an encoder"},
+    {"t5gemma", "an encoder and a decoder with a table of words each"},
+    {"t5gemma2", "an encoder of text and pictures whose keys the decoder attends to beside its own"},
+    {"deberta-v2", "attention with queries and keys of distances"},
+    {"rwkv", "time mixing of RWKV-4; rwkv7 is known"},
+    {"moonshine", "an encoder of sound without spectra"},
+    {"fuyu", "patches of pictures among the tokens"},
+    {"hunyuan_image_3_moe", "pictures made by a model of text, token by token and by diffusion"},
+};
+
 const Family& family_of(Config& config) {
   config.find("architectures");
   const Settings* type = config.find("model_type");
-  if (type == nullptr) config.members().fail("holds no model_type; the config.json of a model of transformers has it");
+  if (type == nullptr) type = config.find("_class_name");
+  if (type == nullptr)
+    config.members().fail(
+        "holds no model_type; the config.json of a model of transformers has it, that of a transformer of diffusers "
+        "_class_name");
   std::vector<std::string> names;
   for (const Family& family : families()) {
     if (type->text() == family.name) return family;
     names.emplace_back(family.name);
   }
   const std::string near = sim::nearest_word(type->text(), names);
+  for (const auto& [name, block] : kUnknownBlocks)
+    if (type->text() == name)
+      type->fail(
+          fmt::format("got {}, of which {} are not modelled, expected another family; a graph of it can be "
+                      "imported (orrery import graph)",
+                      name, block));
   for (const char* experts : {"num_local_experts", "num_experts", "n_routed_experts"}) {
     if (config.members().find(experts) == nullptr) continue;
     type->fail(fmt::format("got {}, a mixture of experts that is not imported, expected one of {}", type->text(),

@@ -172,6 +172,10 @@ std::string text_of(const json& object, const char* key) {
 TracedOperation::Tensors side_of(const json& node, const char* key) {
   const auto side = node.find(key);
   if (side == node.end()) return {};
+  if (side->is_array()) {  // ahead of Chakra's schema (1.0.1): shapes and types stand beside it
+    const std::string one = std::string_view(key) == "inputs" ? "input" : "output";
+    return {text_of(node, key), text_of(node, (one + "_shapes").c_str()), text_of(node, (one + "_types").c_str())};
+  }
   return {text_of(*side, "values"), text_of(*side, "shapes"), text_of(*side, "types")};
 }
 
@@ -206,7 +210,8 @@ TracedOperation traced_operation(const std::string& file, const json& node) {
 
 bool is_execution_trace(const std::string& text) {
   const std::string head = text.substr(0, 256);
-  return head.find("\"schema\"") != std::string::npos && head.find("chakra") != std::string::npos;
+  const auto says = [&](std::string_view word) { return head.find(word) != std::string::npos; };
+  return says("\"schema\"") && (says("chakra") || (says("\"pid\"") && says("\"nodes\"")));
 }
 
 ModelGraph graph_of_trace(const std::string& file, std::vector<TracedOperation> operations) {

@@ -19,11 +19,12 @@ const ProgramWriter::Transfer& PipelineMessages::message(const Pass& pass, std::
   // Links are numbered by the stage that activations leave, on the way down.
   const std::int64_t link = returns ? std::min(stage_.stage, other) : gradient == sends ? other : stage_.stage;
   std::optional<ProgramWriter::Transfer>& known = messages_[returns][gradient][sends];
-  if (known) return *known;
+  if (known && style_.carried_bytes.empty()) return *known;
   ProgramWriter::Transfer& t = known.emplace();
   t.group = groups[returns][gradient];
   t.end = sends ? End::sends : End::receives;
-  const double bytes = style_.bytes(gradient);
+  const LayerRange& range = stage_.range(pass.chunk);
+  const double bytes = style_.bytes_into(gradient, gradient != sends ? range.end : range.begin);
   t.issue = gradient ? style_.gradient_issue : style_.activation_issue;
   t.cost = prices_.message(bytes, prices_.shapes.pipeline_same_node[static_cast<std::size_t>(link)]);
   t.traffic = library_.traffic({t.group, CollectiveOp::send_receive,

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "workloads/compile/layer_split.h"
 #include "workloads/compile/program_writer.h"
@@ -11,7 +12,10 @@ namespace orrery::workloads {
 
 /// What messages carry, and how software and schedule treat them.
 struct MessageStyle {
-  double whole_bytes = 0;   // activations of a micro-batch between two layers, all tensor ranks together
+  double whole_bytes = 0;  // activations of a micro-batch between two layers, all tensor ranks together
+  /// Beside these what blocks from one on read of blocks ahead of it, by the block; empty: nothing (carried.h). Tensor
+  /// ranks hold parts of it.
+  std::vector<double> carried_bytes = {};
   std::int64_t tensor = 1;  // ranks
   bool sequence_parallel = false;
   bool scatters_activations = false, scatters_gradients = false;  // each tensor rank carries a part
@@ -31,6 +35,11 @@ struct MessageStyle {
   bool splits(bool gradient) const;
   double bytes(bool gradient) const {
     return splits(gradient) ? whole_bytes / static_cast<double>(tensor) : whole_bytes;
+  }
+  /// Of the message into the layer of the network, the embedding being the first.
+  double bytes_into(bool gradient, std::int64_t layer) const {
+    const double more = carried_bytes.empty() ? 0 : carried_bytes[static_cast<std::size_t>(layer - 1)];
+    return bytes(gradient) + more / static_cast<double>(tensor);
   }
   /// Parts arrive that NVLink has to put together.
   bool gathers(bool gradient) const { return splits(gradient) && !sequence_parallel; }

@@ -6,6 +6,7 @@
 
 #include "workloads/groups/slowest.h"
 #include "workloads/model/adapters.h"
+#include "workloads/model/carried.h"
 
 namespace orrery::workloads {
 
@@ -156,12 +157,25 @@ ExpertLayout expert_layout_of(const Experts& experts, const Parallelism& layout,
 }
 }  // namespace
 
+namespace {
+/// Of all tensor ranks, by the block that a stage begins with, `element` bytes of all tokens of a micro-batch for each
+/// element of one; behind the last block there is nothing.
+std::vector<double> carried_bytes(const Model& model, double element) {
+  std::vector<double> bytes;
+  for (std::int64_t block = 0; block < model.layers; ++block) bytes.push_back(element * carried_into(model, block));
+  bytes.resize(static_cast<std::size_t>(model.layers + 2 + model.experts.mtp_layers), 0);
+  return bytes;
+}
+}  // namespace
+
 MessageStyle message_style_of(const Job& job) {
   const calibration::MessagePolicy& policy = job.software.messages;
   MessageStyle style;
   style.whole_bytes = static_cast<double>(job.batch.micro * job.rank_seq()) *
                       static_cast<double>(job.model.handed_on()) *
                       calibration::bytes_of(job.method.precision.activations);
+  if (job.parallelism.pipeline > 1 && carries(job.model))
+    style.carried_bytes = carried_bytes(job.model, style.whole_bytes / static_cast<double>(job.model.handed_on()));
   style.tensor = job.parallelism.tensor;
   style.sequence_parallel = job.parallelism.sequence_parallel;
   style.scatters_activations = policy.scattered != calibration::ScatteredMessages::none;

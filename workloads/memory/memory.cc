@@ -23,6 +23,7 @@
 #include "workloads/job/step_passes.h"
 #include "workloads/memory/waiting_blocks.h"
 #include "workloads/model/adapters.h"
+#include "workloads/model/carried.h"
 #include "workloads/schedules/chunk_map.h"
 
 namespace orrery::workloads {
@@ -475,6 +476,8 @@ std::vector<std::vector<PassBytes>> chunk_bytes(const Job& job, const LayerSplit
   const double output = habits.keeps_pipeline_outputs ? calibration::bytes_of(job.method.precision.activations) : 0;
   const double exchanged =
       exchanged_bytes(job.parallelism, job.method.precision, job.software.attention_style, split.network);
+  const double carried = real(job.batch.micro * job.rank_seq()) / real(job.parallelism.tensor) *
+                         calibration::bytes_of(job.method.precision.activations);  // for an element of a token
   std::vector<std::vector<PassBytes>> stages;
   for (std::int64_t stage = 0; stage < map.stages(); ++stage) {
     const StageLayout here{split, map, stage};
@@ -496,10 +499,13 @@ std::vector<std::vector<PassBytes>> chunk_bytes(const Job& job, const LayerSplit
     for (std::int64_t chunk = 0; chunk < here.chunks(); ++chunk) {
       PassBytes& of_chunk = stages[static_cast<std::size_t>(stage)][static_cast<std::size_t>(chunk)];
       // What the first layer keeps of its input lies in the buffer that it came in.
-      if (here.range(chunk).begin > 0) of_chunk.kept -= received(habits, job.method.precision, split.network);
+      const LayerRange& range = here.range(chunk);
+      if (range.begin > 0) of_chunk.kept -= received(habits, job.method.precision, split.network);
+      // A rank's part of what it received beside that for the chunk's blocks and those behind.
+      if (range.begin > 0 && carries(job.model)) of_chunk.kept += carried * carried_into(job.model, range.begin - 1);
       double& bytes = of_chunk.gradients;
-      bytes = passing_gradients(styles.dense, split, here.range(chunk), styles.dense.data.held);
-      if (apart) bytes += passing_gradients(styles.experts, split, here.range(chunk), HeldPart::experts);
+      bytes = passing_gradients(styles.dense, split, range, styles.dense.data.held);
+      if (apart) bytes += passing_gradients(styles.experts, split, range, HeldPart::experts);
     }
   }
   return stages;

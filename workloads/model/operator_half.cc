@@ -224,6 +224,7 @@ void OperatorHalf::keep(Layer& layer) const {
 void OperatorHalf::weigh(Layer& layer) const {
   const double t = z_.parts();
   for (const Operator& op : operators_.run) {
+    if (op.shared) continue;
     const double parts = op.kind == Kind::product && op.cut != Cut::none ? t : 1;
     if (op.kind == Kind::norm || (op.kind == Kind::residual && w_.model().post_norm)) {
       const double norms = real(w_.model().norm_parameters());

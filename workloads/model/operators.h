@@ -29,6 +29,10 @@ struct Operator {
   std::int64_t heads = 0, kv_heads = 0, head_dim = 0;  // of attention
   bool causal = true;
   double share = 1;  // of a sequence's tokens that it runs on: streams with weights of their own, or once a sequence
+  /// Its weights are those of a layer ahead (Zamba2's transformer, arXiv 2411.15242, section 2): it holds none, and its
+  /// gradients are added to theirs.
+  bool shared = false;
+  double ahead = 0;  // elements of a token that it reads of what a layer ahead made (SambaY, arXiv 2507.06607)
   bool operator==(const Operator&) const = default;
 };
 

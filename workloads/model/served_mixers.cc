@@ -108,17 +108,24 @@ void add_served_operators(std::vector<ServedOp>& ops, const Model& model, const 
         break;
       case Operator::Kind::product:
         ops.push_back(ProductOp{"operator product", precision.weights, real(op.out) / (opens ? tensor : 1),
-                                real(op.in) / (sums ? tensor : 1)});
+                                real(op.in) / (sums ? tensor : 1), Rows::all, Branch::line, !op.shared});
         if (sums && tensor > 1) ops.push_back(SumOp{tensor, kServedActivation * real(op.out)});
         inside = opens || op.cut == Operator::Cut::sum;
         break;
       case Operator::Kind::residual:
         ops.push_back(RowsOp{"operator sum", (model.post_norm ? 4 : 3) * row});
         break;
+      case Operator::Kind::attention: {
+        const double parts = inside ? tensor : 1, keys = std::max(1.0, real(op.kv_heads) / parts),
+                     dim = real(op.head_dim);
+        ops.push_back(RowsOp{"operator cache", keys * dim * 2 * (kServedActivation + precision.kv_bytes)});
+        ops.push_back(AttendOp{real(op.heads) / parts, keys, dim, 0, precision.kv_bytes, op.causal, op.causal});
+        break;
+      }
       default:
         ops.push_back(RowsOp{"operator", kServedActivation * (op.reads + op.writes) / (inside ? tensor : 1)});
     }
-    if (op.weights > 0)
+    if (op.weights > 0 && !op.shared)
       ops.push_back(TableOp{"operator weights", kServedActivation * op.weights / (opens ? tensor : 1)});
   }
 }

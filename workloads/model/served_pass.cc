@@ -250,7 +250,8 @@ std::pair<bool, bool> layer_kind(const Model& model, std::int64_t layer) {
 }
 
 double all_weights(const ServedOp& op) {
-  if (const auto* p = std::get_if<ProductOp>(&op)) return p->n * p->k * calibration::weight_bytes(p->type);
+  if (const auto* p = std::get_if<ProductOp>(&op))
+    return p->held ? p->n * p->k * calibration::weight_bytes(p->type) : 0;
   if (const auto* l = std::get_if<LatentOp>(&op)) return l->weights;
   if (const auto* s = std::get_if<StateOp>(&op)) return s->weights;
   if (const auto* s = std::get_if<SparseOp>(&op)) return s->weights;

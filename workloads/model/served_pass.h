@@ -56,6 +56,7 @@ struct ProductOp {
   double n, k;
   Rows rows = Rows::all;
   Branch branch = Branch::line;
+  bool held = true;  // its weights lie here; else those of a layer ahead are read again
 };
 /// A kernel bound by memory: bytes read and written for each row.
 struct RowsOp {

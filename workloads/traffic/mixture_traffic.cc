@@ -302,6 +302,7 @@ namespace {
 double operator_parameters(const Operators& operators, double norm, bool behind, double t) {
   double sum = 0;
   for (const Operator& op : operators.run) {
+    if (op.shared) continue;
     if (behind && op.kind == Operator::Kind::residual) sum += norm;
     sum += real(op.in * op.out) / (op.cut == Operator::Cut::none ? 1 : t);
     sum += op.weights / (op.cut == Operator::Cut::out ? t : 1) + (op.kind == Operator::Kind::norm ? norm : 0);

@@ -23,6 +23,7 @@
 #include "workloads/model/adapters.h"
 #include "workloads/model/mixers/mixers.h"
 #include "workloads/schedules/chunk_map.h"
+#include "workloads/traffic/carried_traffic.h"
 #include "workloads/traffic/closed_form_parameters.h"
 #include "workloads/traffic/grid_traffic.h"
 #include "workloads/traffic/host_traffic.h"
@@ -530,9 +531,12 @@ class ClosedForm {
   }
 
   void pipeline() {
+    // Of a rank and boundary in the mean, what blocks read of those ahead beside hidden states.
+    const double more = carried_elements(job_.model, split_layers(job_), map_) * activation() /
+                        real(job_.model.hidden) / boundaries() / real(p_.tensor);
     const auto bytes = [&](bool scattered) {
       const bool split = p_.tensor > 1 && (p_.sequence_parallel || scattered);
-      return handed_on() / (split ? real(p_.tensor) : 1.0);
+      return handed_on() / (split ? real(p_.tensor) : 1.0) + more;
     };
     const double messages = boundaries() * real(job_.microbatches()) * columns() * real(p_.tensor);
     add(CommGroup::activations, CollectiveOp::send_receive, "activations, forward", 2, bytes(scatters_activations()),
