@@ -64,7 +64,10 @@ double ExpertHalf::of_hidden(double tokens) const { return tokens * real(moved()
 
 /// Scores of every token for every expert, and of these the highest. Operation by operation these are: scores, top-k,
 /// their weights spread over all experts, a map of them, tokens counted; for the auxiliary loss scores once more and
-/// their sums.
+/// their sums. Where experts have a capacity, each chooses its tokens by their weights, others are dropped from the map
+/// and from the weights, fused or not (core_v0.14.0, megatron/core/transformer/moe/moe_utils.py,
+/// apply_router_token_dropping: top-k over tokens, scatter, product); its choice is taken to go as fast as that of a
+/// token.
 void ExpertHalf::route() {
   const double scores = real(x_.tokens) * real(m_.experts.count), s = style_.router_fp32 ? 4 : e_;
   LinearOp op;
@@ -89,6 +92,12 @@ void ExpertHalf::route() {
     w_.backward("auxiliary loss backward", Streaming::softmax, scores, 4 * s);
     w_.forward("auxiliary loss", Streaming::softmax, scores, 3 * s);
     w_.forward("top-k of auxiliary loss", Streaming::top_k, scores, s);
+  }
+  if (style_.capacity_factor > 0) {
+    w_.backward("kept weights backward", Streaming::copy, scores, 2 * s + 1);
+    w_.forward("tokens that experts keep", Streaming::top_k, scores, s);
+    w_.forward("map of kept tokens", Streaming::copy, scores, 2 * s + 1);
+    w_.forward("kept weights", Streaming::copy, scores, 2 * s + 1);
   }
   w_.forward("tokens of every expert", Streaming::copy, scores, 1);
 }
