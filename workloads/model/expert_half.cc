@@ -284,7 +284,8 @@ MatMul ExpertHalf::of_experts(const char* name, std::int64_t out, std::int64_t i
 /// clamp_backward). `fused`: the kernel casts what it makes for the product behind it.
 void ExpertHalf::activation(double elements, bool fused) {
   const auto [name, name_backward] = activation_names(m_);
-  const double gates = real(this->gates()), inputs = gates * elements, cast = fused ? w_.fused_cast() : 0;
+  const double gates = real(this->gates()), inputs = gates * elements,
+               cast = fused ? w_.fused_cast(LayerWriter::Maker::activation) : 0;
   const bool own_bias = w_.has_biases() && !style_.fused_mlp && !w_.style().linear.bias_in_gemm;
   const bool clamps = m_.experts.activation_clamp > 0 && !style_.fused_mlp;
   if (own_bias) w_.backward("bias gradient", Streaming::accumulate, elements, e_);
@@ -437,13 +438,13 @@ void ExpertHalf::shared_up() {
   if (!shares()) return;
   const double inside = z_.of_token(shared_width_);
   w_.column({w_.product("shared up", shared_width_ * gates(), m_.hidden)}, w_.enter(), LinearOp::Part::shared_in);
-  w_.cast_gradient(inside * real(gates()));
+  w_.cast_gradient(inside * real(gates()), LayerWriter::Maker::activation);
   const bool again = w_.computation().again(&RecomputedParts::every_second_product) &&
                      !w_.computation().again(&RecomputedParts::experts);
   if (again) w_.add(Recomputed{true});
   activation(inside, true);
   if (again) w_.add(Recomputed{false});
-  w_.cast(inside, "cast activation", Direction::forward);
+  w_.cast(inside, "cast activation", Direction::forward, LayerWriter::Maker::activation);
 }
 
 void ExpertHalf::shared_down() {
@@ -456,8 +457,9 @@ void ExpertHalf::shared_down() {
 
 void ExpertHalf::write() {
   const double own = real(x_.tokens) * real(m_.hidden);
-  w_.half_norm();
-  w_.cast(z_.outside, "cast input", Direction::forward);
+  w_.half_norm(1, LayerWriter::NormReader::others);  // the router and exchanges read 16 bit
+  w_.cast(z_.outside, "cast input", Direction::forward,
+          shares() ? LayerWriter::Maker::other : LayerWriter::Maker::norm);
   for (int user = shares() ? 2 : 1; user-- > 0;) w_.backward("add input gradients", Streaming::accumulate, own, 3 * e_);
   const bool again = w_.computation().again(&RecomputedParts::experts);
   // Operation by operation: what is exchanged is kept, and grouped products are none of those that are
