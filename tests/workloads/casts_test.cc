@@ -92,6 +92,14 @@ TEST_CASE("products that read an operand by columns in place need no copy of it"
   CHECK(bytes()["cast attention output"] == 2 + 2 + 1);
 }
 
+TEST_CASE("products of frozen weights, which have no gradients, read no operand by columns") {
+  Computation computation = cast_by(Casts::by_norms);
+  computation.adapters.rank = 16;
+  auto bytes = cast_traffic(gpt(small_gpt(), {}, computation).layer(1), 512 * 1024);
+  CHECK(bytes["layer norm"] == 2 * (2 + 1));
+  CHECK(bytes["cast attention output"] == 2 + 1);
+}
+
 TEST_CASE("scales of blocks are no norm's to know") {
   const double operand = 1 + 4.0 / 128;
   auto blocks = cast_traffic(Casts::by_norms, DataType::fp8_blockwise);
