@@ -22,9 +22,10 @@ enum class AttentionKind : std::uint8_t { flash, unfused };
 enum class WeightGradients : std::uint8_t { apart, fused, fused_16bit };
 /// Queries, keys and values: one product, one whose parts are copied out of its tensor, or three.
 enum class QueryLayers : std::uint8_t { joint, parted, separate };
-/// When operands of 8 bits are cast: by kernels of their own, by those that make the tensor, or, where all of it shares
-/// a scale, behind a pass that looks for its largest magnitude, or one that the kernel which makes it has looked for.
-enum class Casts : std::uint8_t { apart, fused, scaled, scaled_by_makers };
+/// When operands of 8 bits are cast: by kernels of their own; by those that make the tensor, whatever they are, or
+/// norms alone, or norms and activations; or, where all of it shares a scale, behind a pass that looks for its largest
+/// magnitude, which norms may have looked for.
+enum class Casts : std::uint8_t { apart, fused, by_norms, by_norms_and_activations, scaled, scaled_by_makers };
 /// The optimizer's states: fp32; with moments of 16 bits; or all in the type of the weights, which are updated as they
 /// are.
 enum class OptimizerStates : std::uint8_t { fp32, moments_16bit, as_weights };

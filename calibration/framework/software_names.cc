@@ -27,7 +27,9 @@ using Words = std::array<std::string_view, N>;
 
 std::string_view name_of(WeightGradients one) { return word(one, Words<3>{"apart", "fused", "fused_16bit"}); }
 std::string_view name_of(QueryLayers one) { return word(one, Words<3>{"joint", "parted", "separate"}); }
-std::string_view name_of(Casts one) { return word(one, Words<4>{"apart", "fused", "scaled", "scaled_by_makers"}); }
+std::string_view name_of(Casts one) {
+  return word(one, Words<6>{"apart", "fused", "by_norms", "by_norms_and_activations", "scaled", "scaled_by_makers"});
+}
 std::string_view name_of(BucketCut one) {
   return word(one, Words<4>{"every_chunk", "by_weight", "first_chunk", "as_model"});
 }

@@ -316,11 +316,13 @@ std::vector<Row> kernel_rows() {
              "Where the largest magnitudes that scales of fp8 follow are reduced: every_pass, by an all-reduce over "
              "tensor- and data-parallel ranks at the end of every pass of a chunk, which the device waits for."),
       choice("casts", &S::layers, &LayerStyle::casts,
-             {Casts::apart, Casts::fused, Casts::scaled, Casts::scaled_by_makers},
-             "Casts of operands to 8 bits or fewer: apart, kernels of their own; fused, inside the norm or activation "
-             "ahead; scaled, in fp8 a scale of each tensor, whose largest magnitude is looked for in a pass ahead of a "
-             "cast, other types apart; scaled_by_makers, the norm or activation looks for it and a cast reads its "
-             "tensor once, other types fused."),
+             {Casts::apart, Casts::fused, Casts::by_norms, Casts::by_norms_and_activations, Casts::scaled,
+              Casts::scaled_by_makers},
+             "Casts of operands to 8 bits or fewer: apart, kernels of their own; fused, inside the kernel ahead; "
+             "by_norms, by_norms_and_activations, inside these alone, other types than fp8 fused; scaled, in fp8 a "
+             "scale of each tensor, whose largest magnitude is looked for in a pass ahead of a cast, other types "
+             "apart; scaled_by_makers, norms look for it and a cast of what they make reads it once, other types "
+             "fused."),
       number("qkv_copies", &S::attention_style, &AttentionStyle::qkv_copies, {"0", "20"},
              "Times that queries, keys and values are copied between the linear layer that makes them and attention."),
       number("qkv_gradient_copies", &S::attention_style, &AttentionStyle::qkv_gradient_copies, {"0", "20"},

@@ -89,9 +89,9 @@ TEST_CASE("scales of rows cast an operand once more for the gradients of weights
   const std::vector<std::string> fp8 = with(kGated, {"cluster.device=h100-sxm-80gb", "software.casts=apart"});
   const double rows = streamed(small_job(with(fp8, {"precision=fp8-rowwise"})));
   const double none = streamed(small_job(with(fp8, {"precision=bf16"})));
-  // Inputs of the four linear layers and the gradients of their outputs, each read and cast (3), then read for the
-  // columns' largest magnitudes (2) and cast again (3).
-  const double inputs = 3 * 2048 + 8192, gradients = 3 * 2048 + 2048 + 8192 + 2048;
+  // Inputs of the four linear layers and the gradients of their outputs, of both branches, each read and cast (3), then
+  // read for the columns' largest magnitudes (2) and cast again (3).
+  const double inputs = 3 * 2048 + 8192, gradients = 3 * 2048 + 2048 + 2 * 8192 + 2048;
   CHECK(rows - none == Approx(1024 * (inputs + gradients) * (3 + 2 + 3)).epsilon(0.01));
   // Written column by column, that cast alone moves more.
   const double apart = streamed(small_job(with(fp8, {"precision=fp8-rowwise", "software.column_cast_traffic=4"})));

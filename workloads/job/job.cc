@@ -66,6 +66,15 @@ Computation computation_of(const Job& job) {
   calibration::WeightGradients& made = computation.style.linear.weight_gradients;
   if (shards && made == calibration::WeightGradients::fused_16bit) made = calibration::WeightGradients::fused;
   if (!shards) computation.style.linear.unit_gathers = calibration::UnitGathers::in_place;
+  // Where tensor cores know scales of blocks, products of Transformer Engine read operands with one scale by rows and
+  // by columns, and no tensor is copied by columns (v2.3, transformer_engine/pytorch/csrc/extensions/quantizer.cpp,
+  // nvte_is_non_tn_fp8_gemm_supported). Of other libraries' this is not known.
+  using calibration::Casts;
+  const Casts casts = job.software.layers.casts;
+  const calibration::DeviceProfile& device = job.machine.device;
+  const bool by_blocks = device.peak(calibration::DataType::mxfp8) > device.peak(calibration::DataType::bf16);
+  if (by_blocks && (casts == Casts::by_norms || casts == Casts::scaled_by_makers))
+    computation.style.linear.column_cast_traffic = 0;
   computation.attention_style = job.software.attention_style;
   computation.recomputed = job.method.recomputed;
   computation.recomputed_layers = job.method.recomputed_layers;

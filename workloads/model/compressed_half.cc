@@ -29,7 +29,7 @@ CompressedHalf::CompressedHalf(LayerWriter& writer)
 
 void CompressedHalf::norm(const char* name, const char* name_backward, double elements) {
   w_.backward(name_backward, Streaming::layer_norm_backward, elements, 3 * e_);
-  w_.forward(name, Streaming::layer_norm, elements, 2 * e_ + w_.fused_cast());
+  w_.forward(name, Streaming::layer_norm, elements, 2 * e_ + w_.fused_cast(LayerWriter::Maker::norm));
 }
 
 void CompressedHalf::compress() {
@@ -44,11 +44,11 @@ void CompressedHalf::compress() {
 void CompressedHalf::write() {
   const std::int64_t heads = m_.attention.heads * width_;
   w_.half_norm();
-  w_.cast(z_.outside, "cast input", Direction::forward);
+  w_.cast(z_.outside, "cast input", Direction::forward, LayerWriter::Maker::norm);
   w_.column({w_.product("query down", s_.q_rank, m_.hidden), w_.product("key and value", width_, m_.hidden)}, {});
   w_.backward("add input gradients", Streaming::accumulate, z_.outside, 3 * e_);
   norm("query norm", "query norm backward", z_.of_token(s_.q_rank));
-  w_.cast(z_.of_token(s_.q_rank), "cast compressed", Direction::forward);
+  w_.cast(z_.of_token(s_.q_rank), "cast compressed", Direction::forward, LayerWriter::Maker::norm);
   w_.column({w_.product("query up", heads, s_.q_rank)}, {});
   w_.cast_gradient(z_.of_token(heads));
   norm("norms of heads", "norms of heads backward", z_.of_token(heads + width_));

@@ -64,7 +64,10 @@ double ExpertHalf::of_hidden(double tokens) const { return tokens * real(moved()
 
 /// Scores of every token for every expert, and of these the highest. Operation by operation these are: scores, top-k,
 /// their weights spread over all experts, a map of them, tokens counted; for the auxiliary loss scores once more and
-/// their sums.
+/// their sums. Where experts have a capacity, each chooses its tokens by their weights, others are dropped from the map
+/// and from the weights, fused or not (core_v0.14.0, megatron/core/transformer/moe/moe_utils.py,
+/// apply_router_token_dropping: top-k over tokens, scatter, product); its choice is taken to go as fast as that of a
+/// token.
 void ExpertHalf::route() {
   const double scores = real(x_.tokens) * real(m_.experts.count), s = style_.router_fp32 ? 4 : e_;
   LinearOp op;
@@ -89,6 +92,12 @@ void ExpertHalf::route() {
     w_.backward("auxiliary loss backward", Streaming::softmax, scores, 4 * s);
     w_.forward("auxiliary loss", Streaming::softmax, scores, 3 * s);
     w_.forward("top-k of auxiliary loss", Streaming::top_k, scores, s);
+  }
+  if (style_.capacity_factor > 0) {
+    w_.backward("kept weights backward", Streaming::copy, scores, 2 * s + 1);
+    w_.forward("tokens that experts keep", Streaming::top_k, scores, s);
+    w_.forward("map of kept tokens", Streaming::copy, scores, 2 * s + 1);
+    w_.forward("kept weights", Streaming::copy, scores, 2 * s + 1);
   }
   w_.forward("tokens of every expert", Streaming::copy, scores, 1);
 }
@@ -275,7 +284,8 @@ MatMul ExpertHalf::of_experts(const char* name, std::int64_t out, std::int64_t i
 /// clamp_backward). `fused`: the kernel casts what it makes for the product behind it.
 void ExpertHalf::activation(double elements, bool fused) {
   const auto [name, name_backward] = activation_names(m_);
-  const double gates = real(this->gates()), inputs = gates * elements, cast = fused ? w_.fused_cast() : 0;
+  const double gates = real(this->gates()), inputs = gates * elements,
+               cast = fused ? w_.fused_cast(LayerWriter::Maker::activation) : 0;
   const bool own_bias = w_.has_biases() && !style_.fused_mlp && !w_.style().linear.bias_in_gemm;
   const bool clamps = m_.experts.activation_clamp > 0 && !style_.fused_mlp;
   if (own_bias) w_.backward("bias gradient", Streaming::accumulate, elements, e_);
@@ -428,13 +438,13 @@ void ExpertHalf::shared_up() {
   if (!shares()) return;
   const double inside = z_.of_token(shared_width_);
   w_.column({w_.product("shared up", shared_width_ * gates(), m_.hidden)}, w_.enter(), LinearOp::Part::shared_in);
-  w_.cast_gradient(inside * real(gates()));
+  w_.cast_gradient(inside * real(gates()), LayerWriter::Maker::activation);
   const bool again = w_.computation().again(&RecomputedParts::every_second_product) &&
                      !w_.computation().again(&RecomputedParts::experts);
   if (again) w_.add(Recomputed{true});
   activation(inside, true);
   if (again) w_.add(Recomputed{false});
-  w_.cast(inside, "cast activation", Direction::forward);
+  w_.cast(inside, "cast activation", Direction::forward, LayerWriter::Maker::activation);
 }
 
 void ExpertHalf::shared_down() {
@@ -447,8 +457,9 @@ void ExpertHalf::shared_down() {
 
 void ExpertHalf::write() {
   const double own = real(x_.tokens) * real(m_.hidden);
-  w_.half_norm();
-  w_.cast(z_.outside, "cast input", Direction::forward);
+  w_.half_norm(1, LayerWriter::NormReader::others);  // the router and exchanges read 16 bit
+  w_.cast(z_.outside, "cast input", Direction::forward,
+          shares() ? LayerWriter::Maker::other : LayerWriter::Maker::norm);
   for (int user = shares() ? 2 : 1; user-- > 0;) w_.backward("add input gradients", Streaming::accumulate, own, 3 * e_);
   const bool again = w_.computation().again(&RecomputedParts::experts);
   // Operation by operation: what is exchanged is kept, and grouped products are none of those that are

@@ -358,7 +358,7 @@ calibration::RecipeSizes FeedForwardHalf::activation_sizes() const {
           {{"ffn", z_.shared(m_.mlp.hidden)},
            {"gates", m_.mlp.gated ? 2 : 1},
            {"e", e_},
-           {"cast", w_.fused_cast()},
+           {"cast", w_.fused_cast(LayerWriter::Maker::activation)},
            {"made", w_.backward_makes_activation() ? e_ : 0},
            {"gated", m_.mlp.gated},
            {"squared", m_.mlp.activation == Activation::squared_relu},
@@ -373,7 +373,7 @@ void FeedForwardHalf::activation() {
 
 void FeedForwardHalf::cast_activation() {
   w_.find_scales(Direction::forward, true);
-  w_.cast(z_.shared(m_.mlp.hidden), "cast activation", Direction::forward);
+  w_.cast(z_.shared(m_.mlp.hidden), "cast activation", Direction::forward, LayerWriter::Maker::activation);
 }
 
 void FeedForwardHalf::write() {

@@ -98,7 +98,7 @@ class FeedForwardHalf {
   std::vector<MatMul> up_products() const;
   MatMul up() const { return w_.product("mlp up", m_.mlp.gated ? 2 * z_.ffn : z_.ffn, z_.width); }
   void cast_gradients() {
-    w_.cast_gradient(z_.shared(m_.mlp.hidden));
+    w_.cast_gradient((m_.mlp.gated ? 2 : 1) * z_.shared(m_.mlp.hidden), LayerWriter::Maker::activation);
     w_.find_scales(Direction::backward, true, m_.parallel_block ? 1 : up_products().size());
   }
   void activation();

@@ -50,13 +50,13 @@ void LatentAttentionHalf::compress() {
 void LatentAttentionHalf::norm(const char* name, const char* name_backward, std::int64_t width) {
   const double elements = real(own_) * real(width);
   w_.backward(name_backward, Streaming::layer_norm_backward, elements, 3 * e_);
-  w_.forward(name, Streaming::layer_norm, elements, 2 * e_ + w_.fused_cast());
+  w_.forward(name, Streaming::layer_norm, elements, 2 * e_ + w_.fused_cast(LayerWriter::Maker::norm));
 }
 
 /// `gathered`: elements of a token that the tensor group gathers for it.
 void LatentAttentionHalf::expand(const char* name, std::int64_t width_per_head, std::int64_t rank,
                                  std::int64_t gathered) {
-  w_.cast(real(own_) * real(rank), "cast compressed", Direction::forward);
+  w_.cast(real(own_) * real(rank), "cast compressed", Direction::forward, LayerWriter::Maker::norm);
   std::optional<InputExchange> input = w_.enter();
   if (input) input->elements = z_.of_token(gathered);
   w_.column({w_.product(name, heads_ * width_per_head, rank)}, input, part(LinearOp::Part::latent_up));
@@ -82,7 +82,7 @@ void LatentAttentionHalf::rotate() {
 }
 
 void LatentAttentionHalf::write(std::int64_t window) {
-  w_.half_norm();
+  w_.half_norm(1, LayerWriter::NormReader::others);  // a norm of its own (Megatron-Core, gpt_layer_specs.py)
   w_.cast(z_.outside, "cast input", Direction::forward);
   if (latent_.q_rank == 0)
     w_.column({w_.product("query", heads_ * latent_.qk_dim(), m_.hidden)}, w_.enter(), part(LinearOp::Part::latent_up));

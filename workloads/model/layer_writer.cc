@@ -60,10 +60,15 @@ void LayerWriter::backward(const char* name, Streaming kernel, double elements, 
   add(StreamingOp{name, kernel, elements, bytes_each, Direction::backward, routed_});
 }
 
-void LayerWriter::cast(double elements, const char* name, Direction direction) {
-  if (fuses_cast()) return;
-  if (style().casts == calibration::Casts::scaled_by_makers && computation_.precision.matmul == DataType::fp8)
-    return add(StreamingOp{name, Streaming::cast_transpose, elements, element_ + 2 * operand_, direction, routed_});
+/// A norm finds the largest magnitude of what it makes (Transformer Engine 2.9, csrc/extensions/normalization.cpp,
+/// FUSED_NORM_AMAX_FP8), and an activation of its own, which Megatron-Core's MLP does not run
+/// (megatron/core/fusions/fused_bias_swiglu.py).
+void LayerWriter::cast(double elements, const char* name, Direction direction, Maker maker) {
+  if (casts_in(maker)) return;
+  const bool found = maker == Maker::norm && style().casts == calibration::Casts::scaled_by_makers;
+  if (found && computation_.precision.matmul == DataType::fp8)
+    return add(
+        StreamingOp{name, Streaming::cast_transpose, elements, element_ + operand_ + columns(), direction, routed_});
   cast_apart(elements, name, direction);
 }
 
@@ -72,7 +77,7 @@ void LayerWriter::cast_apart(double elements, const char* name, Direction direct
   if (scales_rows()) return cast_by_rows(elements, name, direction);
   if (casts_compiled()) return cast_compiled(elements, name, name, direction);
   const double read = scales_twice() ? 2 * element_ : element_;
-  add(StreamingOp{name, Streaming::cast_transpose, elements, read + 2 * operand_, direction, routed_});
+  add(StreamingOp{name, Streaming::cast_transpose, elements, read + operand_ + columns(), direction, routed_});
 }
 
 /// After a pass that looks for the largest magnitude. Compiled, a kernel that writes a tensor and its transpose reads
@@ -116,19 +121,27 @@ void LayerWriter::cast_by_rows(double elements, const char* name, Direction dire
 /// Of a product that the tensor group gathers. Scales of rows are looked for when it is whole, and it travels in 16 bit
 /// (pytorch/torchtitan of June 2025, torchtitan/models/llama3/parallelize_llama.py).
 void LayerWriter::cast_input() {
-  if (gathers_cast()) {
+  constexpr const char* kColumns = "transpose gathered input";
+  if (gathers_quantised() && casts_in(Maker::norm)) return copy_by_columns(kColumns);
+  if (gathers_quantised()) {
     find_scales(Direction::forward, false);
-    return cast_ahead("cast input", "transpose gathered input", Direction::forward);
+    return cast_ahead("cast input", kColumns, Direction::forward, Maker::norm);
   }
-  cast(scales_rows() ? sizes_.hidden : sizes_.outside, "cast input", Direction::forward);
+  cast(scales_rows() ? sizes_.hidden : sizes_.outside, "cast input", Direction::forward, Maker::norm);
+}
+
+/// Of a tensor that the tensor group gathered.
+void LayerWriter::copy_by_columns(const char* name) {
+  if (columns() > 0) backward(name, Streaming::cast_transpose, sizes_.hidden, 2 * columns());
 }
 
 /// Each rank casts its shard as the products that read it by rows want it. Those that make gradients of weights read it
 /// by columns: what was gathered is copied once more, whole (pytorch/ao of December 2024 and June 2025,
 /// torchao/float8/float8_ops.py, preprocess_addmm).
-void LayerWriter::cast_ahead(const char* name, const char* by_columns, Direction direction) {
-  backward(by_columns, Streaming::cast_transpose, sizes_.hidden, 2 * operand_);
-  const double looked_at = scales_twice() ? element_ : 0;
+void LayerWriter::cast_ahead(const char* name, const char* by_columns, Direction direction, Maker maker) {
+  copy_by_columns(by_columns);
+  const bool found = maker == Maker::norm && style().casts == calibration::Casts::scaled_by_makers;
+  const double looked_at = scales_twice() && !found ? element_ : 0;
   add(StreamingOp{name, Streaming::cast_transpose, sizes_.outside, looked_at + element_ + operand_, direction,
                   routed_});
 }
@@ -158,29 +171,31 @@ void LayerWriter::views(double share, Direction direction) {
   for (int i = 0; i < n; ++i) add(StreamingOp{"view", Streaming::copy, 1, 2 * element_, direction});
 }
 
-void LayerWriter::norm(const char* name, const char* name_backward, bool residual, std::size_t readers) {
+void LayerWriter::norm(const char* name, const char* name_backward, bool residual, std::size_t readers,
+                       NormReader reader) {
   // The gradient of its output is one of those that are added up.
   const double others = norm_adds_gradients() ? static_cast<double>(readers) - 1 : 0;
-  run_norm(style().recipes.of(calibration::RecipePart::norm), name, name_backward, residual, others);
+  run_norm(style().recipes.of(calibration::RecipePart::norm), name, name_backward, residual, others, reader);
 }
 
-void LayerWriter::half_norm(std::size_t readers) {
+void LayerWriter::half_norm(std::size_t readers, NormReader reader) {
   const bool one = model_.residual_streams == 1;  // else gradients of streams meet ahead of it
   if (!one) read_streams(*this);
-  norm("layer norm", "layer norm backward", one, readers);
+  norm("layer norm", "layer norm backward", one, readers, reader);
 }
 
 void LayerWriter::final_norm() {
   const calibration::Recipe& recipe = style().recipes.of(calibration::RecipePart::norm);
   if (!final_norm_in_steps() || recipe.outside == nullptr) return norm("final layer norm", "final layer norm backward");
-  run_norm(*recipe.outside, "final layer norm", "final layer norm backward", false, 0);
+  run_norm(*recipe.outside, "final layer norm", "final layer norm backward", false, 0, NormReader::others);
 }
 
 void LayerWriter::run_norm(const calibration::Recipe& recipe, const char* name, const char* name_backward,
-                           bool residual, double others) {
+                           bool residual, double others, NormReader reader) {
+  const double cast = reader == NormReader::products ? fused_cast(Maker::norm) : 0;
   const calibration::RecipeSizes sizes(calibration::RecipePart::norm, {{"x", sizes_.outside},
                                                                        {"e", element_},
-                                                                       {"cast", fused_cast()},
+                                                                       {"cast", cast},
                                                                        {"residual", residual},
                                                                        {"added", others + (residual ? 1 : 0)},
                                                                        {"rms", model_.norm == Norm::rms_norm}});
@@ -198,8 +213,8 @@ void LayerWriter::dropout(double elements, const char* name, Direction direction
 
 void LayerWriter::bias_dropout_residual() {
   const double outside = sizes_.outside;
-  if (gathers_cast()) {
-    cast_ahead("cast gradient", "transpose gathered gradient", Direction::backward);
+  if (gathers_quantised() && !casts_in(Maker::other)) {
+    cast_ahead("cast gradient", "transpose gathered gradient", Direction::backward, Maker::other);
     find_scales(Direction::backward, false);
   } else {
     cast_gradient(scales_rows() ? sizes_.hidden : outside);
@@ -370,10 +385,10 @@ double LayerWriter::ordering(double bytes) const {
   return style().linear.sequence_behind_batch && sizes_.sequence_parallel ? 2 * bytes : 0;
 }
 double LayerWriter::gathered() const {
-  const bool cast = quantised() && style().linear.gathers_quantised && !scales_rows();
+  const bool cast = computation_.precision.matmul == DataType::fp8 && style().linear.gathers_quantised;
   return cast ? operand_ : element_;
 }
-bool LayerWriter::gathers_cast() const { return sizes_.sequence_parallel && !fuses_cast() && gathered() < element_; }
+bool LayerWriter::gathers_quantised() const { return sizes_.sequence_parallel && gathered() < element_; }
 bool LayerWriter::gathers_beside_products() const {
   return computation_.overlaps_tensor && !(fuses_exchanges() && scales_rows());
 }

@@ -59,12 +59,30 @@ class LayerWriter {
   // ---- kernels bound by memory ----
   void forward(const char* name, calibration::Streaming kernel, double elements, double bytes_each);
   void backward(const char* name, calibration::Streaming kernel, double elements, double bytes_each);
-  /// What a producing kernel writes more, per element, when it also casts for the GEMM behind it.
-  double fused_cast() const { return fuses_cast() ? operand_ : 0; }
+  /// What makes a tensor that products of fewer bits read.
+  enum class Maker : std::uint8_t { norm, activation, other };
+  /// Whether what makes it casts it as well. Of Transformer Engine's kernels norms do and activations of its own MLP,
+  /// for scales that are known ahead (release_v1.11, transformer_engine/pytorch/module/linear.py, layernorm_mlp.py and
+  /// base.py, grad_output_preprocess: outputs of attention and gradients of outputs are cast apart).
+  bool casts_in(Maker maker) const {
+    using calibration::Casts;
+    const Casts casts = style().casts;
+    if (!quantised() || scales_twice() || casts == Casts::apart || casts == Casts::scaled) return false;
+    if (casts == Casts::fused || computation_.precision.matmul == DataType::mxfp8) return true;
+    if (computation_.precision.matmul != DataType::fp8) return false;
+    return maker == Maker::norm || (maker == Maker::activation && casts == Casts::by_norms_and_activations);
+  }
+  /// What a producing kernel writes more, per element, when it also casts for the GEMM behind it: in fp8 the operand in
+  /// place of 16 bits, and by columns what a second kernel reads and writes, unless that is of a gathered tensor.
+  double fused_cast(Maker maker) const {
+    if (!casts_in(maker)) return 0;
+    if (computation_.precision.matmul != DataType::fp8) return operand_;
+    return operand_ - element_ + (maker == Maker::norm && gathers_quantised() ? 0 : 2 * columns());
+  }
   /// A GEMM of a type with scales reads operands that somebody has to cast, by rows and by columns (or transposed):
   /// inside the kernel before it when the software fuses that, else in a kernel of its own (reads 16 bit, writes
   /// twice), and where the whole tensor has a scale too, after one that looks for the largest magnitude.
-  void cast(double elements, const char* name, Direction direction);
+  void cast(double elements, const char* name, Direction direction, Maker maker = Maker::other);
   /// Likewise of a tensor that no kernel of the software's makes which could cast it: it comes from an exchange, or
   /// goes to products that are dealt out to experts.
   void cast_apart(double elements, const char* name, Direction direction);
@@ -72,20 +90,25 @@ class LayerWriter {
   void cast_by_rows(double elements, const char* name, Direction direction);
   /// Of the input of column-parallel layers, before or after it is gathered.
   void cast_input();
-  void cast_gradient(double elements) { cast(elements, "cast gradient", Direction::backward); }
+  void cast_gradient(double elements, Maker maker = Maker::other) {
+    cast(elements, "cast gradient", Direction::backward, maker);
+  }
   /// Ahead of such a cast, of a tensor that the tensor group shares out: largest magnitudes are looked for over all of
   /// it, one by one of as many tensors. `rows`: each rank has a part of every row; else it has whole ones.
   void find_scales(Direction direction, bool rows, std::size_t tensors = 1);
   /// Of a rank's shard of a hidden state that the tensor group gathers behind it.
-  void cast_ahead(const char* name, const char* by_columns, Direction direction);
+  void cast_ahead(const char* name, const char* by_columns, Direction direction, Maker maker);
   /// The small kernels that the model does not name: views made contiguous, masks; `share` of a layer's. Each is taken
   /// as the floor of a copy, because that is what such a kernel costs.
   void views(double share, Direction direction);
   /// `residual`: its input goes on beside it, so that two gradients meet there. `readers`: products that read it, whose
-  /// gradients a compiler adds up in its backward kernel.
-  void norm(const char* name, const char* name_backward, bool residual = true, std::size_t readers = 1);
+  /// gradients a compiler adds up in its backward kernel. `reader`: what reads it, casts in place where that takes
+  /// them.
+  enum class NormReader : std::uint8_t { products, others };
+  void norm(const char* name, const char* name_backward, bool residual = true, std::size_t readers = 1,
+            NormReader reader = NormReader::others);
   /// How a half of a block begins: off the residual stream.
-  void half_norm(std::size_t readers = 1);
+  void half_norm(std::size_t readers = 1, NormReader reader = NormReader::products);
   /// That of the head, which lies outside of what is compiled.
   void final_norm();
   /// Whether norms add up the gradients of all that reads them: not where the tensor group reduces these.
@@ -166,7 +189,7 @@ class LayerWriter {
  private:
   /// `others`: gradients that meet at it beside its own and that of the residual stream.
   void run_norm(const calibration::Recipe& recipe, const char* name, const char* name_backward, bool residual,
-                double others);
+                double others, NormReader reader);
   /// A scale of the whole tensor beside those of its blocks is known when all of it has been seen (nvfp4, arXiv
   /// 2509.25149, section 3): no kernel that makes the tensor can cast it.
   bool scales_twice() const {
@@ -175,10 +198,6 @@ class LayerWriter {
   }
   /// A scale of each row, of what is cast in high precision for each product.
   bool scales_rows() const { return computation_.precision.matmul == DataType::fp8_rowwise; }
-  bool fuses_cast() const { return quantised() && casts_in_makers() && !scales_twice(); }
-  bool casts_in_makers() const {
-    return style().casts == calibration::Casts::fused || style().casts == calibration::Casts::scaled_by_makers;
-  }
   /// A scale of the whole tensor, which a pass of its own looks for ahead of the cast, as a compiler writes both.
   bool casts_compiled() const { return computation_.precision.matmul == DataType::fp8 && style().looks_for_scales(); }
   void cast_compiled(double elements, const char* name, const char* by_columns, Direction direction);
@@ -188,8 +207,20 @@ class LayerWriter {
   std::optional<InputExchange> enter(const char* what, const char* saved, const char* what_backward) const;
   /// Bytes of an element of an operand that the tensor group gathers.
   double gathered() const;
-  /// Whether that is cast ahead of the gather, by a kernel of its own.
-  bool gathers_cast() const;
+  /// Whether that is cast ahead of the gather.
+  bool gathers_quantised() const;
+  void copy_by_columns(const char* name);
+  /// Bytes of an element by columns, which products with one scale a tensor may need no copy of (computation_of). Those
+  /// of frozen weights read none (Transformer Engine 2.9, linear.py, backward_needs_input, requires_wgrad).
+  bool by_makers() const {
+    using calibration::Casts;
+    const Casts casts = style().casts;
+    return casts == Casts::by_norms || casts == Casts::by_norms_and_activations || casts == Casts::scaled_by_makers;
+  }
+  double columns() const {
+    const bool none = style().linear.column_cast_traffic == 0 || (by_makers() && computation_.adapters.any());
+    return none && computation_.precision.matmul == DataType::fp8 ? 0 : operand_;
+  }
   /// Whether a product runs beside the gather of its operand: not where that is cast behind it.
   bool gathers_beside_products() const;
   /// Whether an exchange runs beside a product of which it is the only one, and beside no other kernel.

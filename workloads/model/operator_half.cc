@@ -77,7 +77,7 @@ void OperatorHalf::cast_gradients(std::size_t first, std::size_t end) {
   const bool closes = op.cut == Cut::in || op.cut == Cut::sum;
   const Kind next = end < run.size() ? run[end].kind : Kind::residual;
   const bool beside_stream = next == Kind::residual || next == Kind::norm;
-  if (closes && (beside_stream || w_.fused_cast() == 0)) return;
+  if (closes && (beside_stream || !w_.casts_in(LayerWriter::Maker::other))) return;
   double made = 0;
   for (std::size_t p = first; p < end; ++p) made += real(run[p].out);
   const double elements = of(op, made, op.cut == Cut::out);

@@ -330,10 +330,8 @@ double inputs_again(const Method& method, bool gated) {
 /// What a block's products read is gathered in the type that they read it in, where software casts it ahead: its bytes
 /// over those of activations.
 double gathered_share(const Precision& precision, const calibration::LinearStyle& style, bool sequence_parallel) {
-  using calibration::DataType;
-  const DataType type = precision.matmul;
-  const bool cast =
-      sequence_parallel && style.gathers_quantised && calibration::is_quantised(type) && type != DataType::fp8_rowwise;
+  const calibration::DataType type = precision.matmul;
+  const bool cast = sequence_parallel && style.gathers_quantised && type == calibration::DataType::fp8;
   return cast ? calibration::operand_bytes(type) / calibration::bytes_of(precision.activations) : 1;
 }
 
