@@ -8,6 +8,7 @@
 
 #include "scenarios/scenario.h"
 #include "sim/error.h"
+#include "tools/import/idle_keys.h"
 #include "tools/import/import.h"
 #include "tools/import/known_optimizers.h"
 #include "tools/import/sections.h"
@@ -129,11 +130,8 @@ void take_precision(Sections& config, Draft& draft) {
   if (!fp16 && !bf16) draft.assumed("precision", "bf16; the file turns on neither fp16 nor bf16");
 }
 
-}  // namespace
-
-Draft import_deepspeed(const std::string& file, std::int64_t gpus, const std::vector<std::string>& sets) {
-  read_text(file);
-  const Settings document = scenarios::read_yaml(file);  // JSON is YAML
+Draft deepspeed_draft(const std::string& file, const Settings& document, std::int64_t gpus,
+                      const std::vector<std::string>& sets) {
   const bool known = document.is_mapping() &&
                      (document.find("zero_optimization") != nullptr || document.find("train_batch_size") != nullptr ||
                       document.find("train_micro_batch_size_per_gpu") != nullptr);
@@ -193,6 +191,14 @@ Draft import_deepspeed(const std::string& file, std::int64_t gpus, const std::ve
                              "zero_force_ds_cpu_optimizer"},
                             "changes no work of a step that is modelled");
   return draft;
+}
+
+}  // namespace
+
+Draft import_deepspeed(const std::string& file, std::int64_t gpus, const std::vector<std::string>& sets) {
+  read_text(file);
+  return tell_idle_keys(scenarios::read_yaml(file),  // JSON is YAML
+                        [&](const Settings& document) { return deepspeed_draft(file, document, gpus, sets); });
 }
 
 }  // namespace orrery::tools

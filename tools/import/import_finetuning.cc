@@ -12,6 +12,7 @@
 #include "scenarios/library.h"
 #include "scenarios/scenario.h"
 #include "sim/error.h"
+#include "tools/import/idle_keys.h"
 #include "tools/import/import.h"
 #include "tools/import/known_optimizers.h"
 #include "tools/import/known_recipes.h"
@@ -402,7 +403,9 @@ Draft import_trainer(const std::string& file, const Settings& document, Trainer 
 
 Draft import_axolotl(const std::string& file, std::int64_t gpus, const std::vector<std::string>& sets) {
   read_text(file);
-  return import_trainer(file, read_python_yaml(file), Trainer::axolotl, "Axolotl", gpus, sets);
+  return tell_idle_keys(read_python_yaml(file), [&](const Settings& document) {
+    return import_trainer(file, document, Trainer::axolotl, "Axolotl", gpus, sets);
+  });
 }
 Draft import_llamafactory(const std::string& file, std::int64_t gpus, const std::vector<std::string>& sets) {
   const std::string text = read_text(file);
@@ -410,8 +413,10 @@ Draft import_llamafactory(const std::string& file, std::int64_t gpus, const std:
   const Settings document = script ? trainer_command(text, file) : read_python_yaml(file);
   const bool second =
       document.is_mapping() && document.find("model") != nullptr && document.find(kLlamaFactory.model) == nullptr;
-  return import_trainer(file, document, second ? Trainer::llama_factory_v1 : Trainer::llama_factory, "LLaMA-Factory",
-                        gpus, sets);
+  return tell_idle_keys(document, [&](const Settings& keys) {
+    return import_trainer(file, keys, second ? Trainer::llama_factory_v1 : Trainer::llama_factory, "LLaMA-Factory",
+                          gpus, sets);
+  });
 }
 
 }  // namespace orrery::tools

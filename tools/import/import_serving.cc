@@ -19,6 +19,7 @@
 #include "scenarios/library.h"
 #include "sim/error.h"
 #include "tools/import/benchmark_flags.h"
+#include "tools/import/idle_keys.h"
 #include "tools/import/import.h"
 #include "tools/import/launch_ways.h"
 #include "tools/import/parse_json.h"
@@ -124,9 +125,17 @@ ServerCommand command_of(const ServerFlags& server, const ShellWay& way, const s
 /// What flags come to, ahead of the scenario.
 struct ServerLine {
   std::map<ServerKey, Word> values;
+  std::map<ServerKey, std::string> flags;  // as they are written
   std::optional<Word> model;
   std::vector<std::pair<std::string, std::string>> ignored;
 };
+
+void take_value(ServerLine& line, ServerKey key, const Word& value, const std::string& shown) {
+  if (const auto before = line.flags.find(key); before != line.flags.end() && before->second != shown)
+    line.ignored.emplace_back(before->second, shown + " follows, and of the same flag the last holds");
+  line.values[key] = value;
+  line.flags[key] = shown;
+}
 
 ServerLine line_of(const ServerFlags& server, ServerCommand command) {
   ServerLine line;
@@ -169,7 +178,7 @@ ServerLine line_of(const ServerFlags& server, ServerCommand command) {
       if (flag->key == ServerKey::model)
         line.model = taken;
       else
-        line.values[flag->key] = taken;
+        take_value(line, flag->key, taken, shown);
     }
   }
   return line;
@@ -471,8 +480,23 @@ Draft import_server(const std::string& engine, const std::vector<std::string>& a
   if (starting.empty()) starting.push_back(&runs.ways.front());
   for (const ShellWay* way : starting) ways.ways.push_back({{}, {}, {file, 1, 1}, way->decisions, {}});
   return draft_of_ways(ways, [&](std::size_t way) {
-    return ServerDraft(server, line_of(server, command_of(server, *starting[way], {file, 1, 1})), file)
-        .made(gpus, sets, *starting[way]);
+    const ServerLine line = line_of(server, command_of(server, *starting[way], {file, 1, 1}));
+    const auto made = [&](const ServerLine& of) {
+      return ServerDraft(server, of, file).made(gpus, sets, *starting[way]);
+    };
+    Draft draft = made(line);
+    std::vector<SaidKey> said;
+    std::vector<ServerKey> keys;
+    for (const auto& [key, shown] : line.flags) {
+      keys.push_back(key);
+      said.push_back({{shown, shown.substr(0, shown.find(' '))}, shown});
+    }
+    tell_idle(draft, said, [&](std::size_t i) {
+      ServerLine rest = line;
+      rest.values.erase(keys[i]);
+      return made(rest);
+    });
+    return draft;
   });
 }
 
