@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <functional>
 #include <string>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "tests/catch.h"
 #include "tests/tools/program.h"
 #include "tools/import/import.h"
+#include "tools/import/megatron_flags.h"
 
 using namespace orrery;
 using tests::Folder;
@@ -198,6 +200,32 @@ TEST_CASE("no flag of a launch is dropped without a word") {
     }
     for (const std::string added : {" --zzz-unheard 7", " --zzz-unheard", " --zzz-unheard=a,b"})
       CHECK(told(whole + added).find("zzz-unheard") != std::string::npos);
+  }
+}
+
+TEST_CASE("a flag of the catalogue that a launch has not changes the scenario, is refused or named") {
+  const auto told = [](const std::string& line) {
+    try {
+      const tools::Draft draft = tools::import_megatron(tools::read_launch_line(line, "launch.sh", {}), {});
+      return std::pair(draft.values(),
+                       fmt::format("{}\n{}", fmt::join(draft.ignored(), "\n"), fmt::join(draft.assumed(), "\n")));
+    } catch (const sim::UserError& error) {
+      return std::pair(std::string("refused"), std::string(error.what()));
+    }
+  };
+  for (const std::size_t launch : {0, 1}) {
+    const auto& [program, flags] = launches()[launch];
+    const std::string whole = launch_of(program, flags, flags.size(), false);
+    const std::string before = told(whole).first;
+    for (const std::string& name : tools::taken_flags()) {
+      const bool there = std::any_of(flags.begin(), flags.end(), [&](const auto& flag) { return flag.first == name; });
+      for (const std::string value : {"", " 2", " zzz-word"}) {
+        if (there) continue;
+        const auto [values, remarks] = told(fmt::format("{} --{}{}", whole, name, value));
+        INFO(program << " --" << name << value << "\n" << remarks);
+        CHECK((values != before || remarks.find(name) != std::string::npos));
+      }
+    }
   }
 }
 

@@ -235,7 +235,7 @@ TEST_CASE("adapters beside other products than those of a whole part are said to
   };
   const auto is = [](const tools::Draft& draft, const std::string& modules, bool said) {
     CHECK(draft.document().find_path("finetune.modules")->text() == modules);
-    CHECK(remarks_on(draft.ignored(), "peft.target_modules") == said);
+    CHECK(remarks_on(draft.ignored(), "peft.target_modules: adapters") == said);
   };
   is(tuned("'linear_qkv', 'linear_proj'"), "attention", false);
   is(tuned("'linear_qkv', 'linear_proj', 'linear_fc1', 'linear_fc2'"), "all", false);
@@ -293,6 +293,23 @@ if __name__ == "__main__":
   CHECK(job.parallelism.expert == 8);
   CHECK(job.machine.gpus == 32);  // no fewer hold stages and experts
   CHECK(job.batch.global == 256);
+}
+
+TEST_CASE("the release of a recipe of Megatron-Bridge is that of the tree in which it lies, else the newest") {
+  const Folder folder;
+  const auto release = [&](const std::string& file) {
+    const tools::Draft draft =
+        tools::import_bridge(folder.write(file, kBridge), 0, "qwen3_30b_a3b_pretrain_16gpu_h100_bf16_config", {});
+    return draft.document().at("software").text();
+  };
+  CHECK(release("qwen.py") == "nemo-26.08");
+  std::filesystem::create_directories(std::filesystem::path(folder.write("x", "")).parent_path() /
+                                      "src/megatron/bridge/recipes");
+  for (const auto& [minor, container] :
+       {std::pair(3, "nemo-26.02"), {5, "nemo-26.06"}, {6, "nemo-26.08"}, {12, "nemo-26.08"}}) {
+    folder.write("src/megatron/bridge/package_info.py", fmt::format("MAJOR = 0\nMINOR = {}\nPATCH = 1\n", minor));
+    CHECK(release("src/megatron/bridge/recipes/qwen.py") == container);
+  }
 }
 
 TEST_CASE("a recipe of Megatron-Bridge in Python: models by name, GPUs by the function's, overrides") {

@@ -273,7 +273,25 @@ TEST_CASE("modules that Megatron-Core recomputes are those of the scenario") {
                          [&](const std::string& line) { return line.find(what) != std::string::npos; });
   };
   CHECK(named("--recompute-modules: shared_experts") == 1);
-  CHECK(named("deepep") == 0);
+  CHECK(draft.document().find_path("experts.dispatcher")->text() == "deepep");
+}
+
+TEST_CASE("rows of a vocabulary are filled up as the launch says it, once") {
+  const auto rows = [](const std::string& more) {
+    const workloads::Job job = megatron(kGpt3 + more);
+    return workloads::padded_vocab(job.model.vocab, job.parallelism.tensor, job.software.layers.head.pads_vocabulary);
+  };
+  const std::int64_t tensor = megatron(kGpt3).parallelism.tensor;
+  const auto filled = [&](std::int64_t words, std::int64_t multiple) {
+    while (words % (multiple * tensor) != 0) ++words;
+    return words;
+  };
+  CHECK(rows("--vocab-size 50257") == filled(50257, 128));
+  for (const std::int64_t multiple : {1, 100, 128, 256, 1187})
+    CHECK(rows(fmt::format("--vocab-size 50257 --make-vocab-size-divisible-by {}", multiple)) ==
+          filled(50257, multiple));
+  CHECK(rows("--vocab-size 50304 --no-pad-vocab-size") == 50304);
+  CHECK(rows("--padded-vocab-size 50272 --make-vocab-size-divisible-by 256") == 50272);
 }
 
 TEST_CASE("launch lines have the parameters that their authors state") {

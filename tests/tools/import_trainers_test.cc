@@ -2,6 +2,8 @@
 // LLaMA-Factory's command in a script. import_forms_test.cc has their plain files and the law that nothing is dropped.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "scenarios/scenario.h"
 #include "tests/catch.h"
 #include "tests/tools/program.h"
@@ -150,4 +152,38 @@ TEST_CASE("a way of training whose step is another is said first, and a file tha
   check_refused(
       tests::orrery({"import", folder.write("x.yaml", "model_name_or_path: a/b\nexport_dir: out\ntemplate: a\n")}),
       {"trains nothing"});
+}
+
+TEST_CASE("keys that no scenario has are named by their reason, those of weight first, misprints with what they mean") {
+  const Folder folder;
+  const auto line_with = [](const tools::Draft& draft, const std::string& word) {
+    const auto found = std::find_if(draft.ignored().begin(), draft.ignored().end(),
+                                    [&](const std::string& line) { return line.find(word) != std::string::npos; });
+    return found != draft.ignored().end() ? *found : std::string();
+  };
+  const tools::Draft tuned = tools::import_axolotl(
+      folder.write("tune.yml",
+                   "base_model: meta-llama/Llama-3.1-8B\nsequence_len: 4096\nmicro_batch_size: 2\nbf16: true\n"
+                   "liger_fused_linear_cross_entropy: true\nliger_rope: false\nwarmup_ratoi: 0.1\nsave_strategy: no\n"
+                   "fsdp_version: 2\nfsdp_config:\n  state_dict_type: FULL_STATE_DICT\n  unheard: 1\n"),
+      8, {});
+  CHECK(tuned.ignored().front().find("liger_fused_linear_cross_entropy = true") != std::string::npos);
+  CHECK(line_with(tuned, "liger_rope").find("turned off") != std::string::npos);
+  CHECK(line_with(tuned, "warmup_ratoi").find("did you mean warmup_ratio?") != std::string::npos);
+  CHECK(line_with(tuned, "save_strategy").find("checkpoints") != std::string::npos);
+  CHECK(line_with(tuned, "fsdp_config.unheard").find("not known") != std::string::npos);
+  CHECK(line_with(tuned, "state_dict_type").find("not known") == std::string::npos);
+  const auto deepspeed = [&](const std::string& zero, const std::string& more) {
+    return tools::import_deepspeed(folder.write("ds.json", "{\"train_micro_batch_size_per_gpu\": 1, " + more +
+                                                               "\"zero_optimization\": {" + zero + "}}"),
+                                   8, {"model=llama2-7b"});
+  };
+  const tools::Draft groups = deepspeed("\"stage\": 3, \"mics_shard_size\": 4, \"overlap_com\": true",
+                                        "\"communication_data_type\": \"fp32\", \"steps_per_print\": 10, ");
+  CHECK(groups.document().find_path("parallelism.shard_group")->as_int() == 4);
+  CHECK(line_with(groups, "overlap_com").find("did you mean zero_optimization.overlap_comm?") != std::string::npos);
+  CHECK(groups.ignored().front().find("communication_data_type = fp32") != std::string::npos);
+  CHECK(line_with(groups, "steps_per_print").find("logs") != std::string::npos);
+  const tools::Draft older = deepspeed("\"stage\": 2, \"cpu_offload\": true", "");
+  CHECK(older.document().find_path("offload.optimizer")->as_bool());
 }

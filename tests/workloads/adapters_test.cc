@@ -325,6 +325,17 @@ TEST_CASE("frozen weights that are shared out are gathered as units, and come fr
     // Each of 16 ranks brings a sixteenth of what a gather hands to the other fifteen.
     CHECK(from_host > 0);
     CHECK(from_host * 15 == Approx(gathered));
+    // No share of a weight stays with the device: the host holds what the device held before, and of each adapter's
+    // weight 12 bytes of states, and its gradient in 4, or a copy in 2 as well.
+    sets.emplace_back("offload={optimizer: false, parameters: false}");
+    const Job without = small_job(sets);
+    const StageMemory with_host = stage_memory(job, split_layers(job)).front(),
+                      alone = stage_memory(without, split_layers(without)).front();
+    const double adapters = adapter_parameters(job.model, job.method.adapters, 1) / 16;
+    CHECK(with_host.parameters == 0);
+    CHECK(alone.parameters > 100 * adapters);
+    CHECK(with_host.host - (alone.parameters - 2 * adapters) >= Approx(16 * adapters));
+    CHECK(with_host.host - (alone.parameters - 2 * adapters) <= Approx(18 * adapters));
   }
 }
 

@@ -16,6 +16,7 @@
 #include "scenarios/serving.h"
 #include "tools/command_options.h"
 #include "tools/commands/commands.h"
+#include "tools/import/kubernetes.h"
 #include "tools/import/serving_flags.h"
 #include "tools/import/trace_graph.h"
 #include "tools/import/wires.h"
@@ -186,6 +187,7 @@ Draft draft_of_kind(const std::string& kind, const ImportOptions& options, const
   if (kind == "axolotl") return import_axolotl(file, options.gpus, options.sets);
   if (kind == "llamafactory") return import_llamafactory(file, options.gpus, options.sets);
   if (kind == "mllog") return import_mllog(file, options.sets);
+  if (kind == "kubernetes") return import_kubernetes(file, options.sets, given_to_script(options));
   if (kind == "vllm" || kind == "sglang" || kind == "trtllm")
     return import_server(kind, options.arguments, options.gpus, options.sets, given_to_script(options));
   return import_script(options);
@@ -368,8 +370,12 @@ Action declare_import(CommandOptions app) {
   }
   CommandOptions mllog = app.add_subcommand("mllog", "the result log of an MLPerf run, as a measured record");
   mllog.add_option("file", options->file, "the log").required().type_name("FILE");
+  CommandOptions kubernetes = app.add_subcommand(
+      "kubernetes", "a manifest of Kubernetes around a server or a training: vllm serve in a Deployment, a PyTorchJob");
+  kubernetes.add_option("file", options->file, "the manifest").required().type_name("FILE.yaml");
+  declare_script(kubernetes, options);
   for (CommandOptions sub : {hf, graph, megatron, nemo, bridge, torchtitan, deepspeed, accelerate, nanotron, primus,
-                             axolotl, factory, mllog})
+                             axolotl, factory, mllog, kubernetes})
     declare_common(sub, options);
   Kinds kinds{{"hf", hf},
               {"graph", graph},
@@ -384,6 +390,7 @@ Action declare_import(CommandOptions app) {
               {"axolotl", axolotl},
               {"llamafactory", factory},
               {"mllog", mllog},
+              {"kubernetes", kubernetes},
               {"topology", declare_topology_import(app, options)}};
   for (const auto& server : declare_server_imports(app, options)) kinds.push_back(server);
   return [options, kinds, bridge] {

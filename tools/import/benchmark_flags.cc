@@ -11,6 +11,7 @@
 #include <map>
 
 #include "sim/error.h"
+#include "tools/import/idle_keys.h"
 #include "tools/import/serving_flags.h"
 
 namespace orrery::tools {
@@ -47,14 +48,20 @@ std::map<std::string, Settings> flags_of(const ShellRun& run, Draft& draft) {
                              Settings::scalar(word.substr(equals + 1), run.words[i].place));
     else if (i + 1 < run.words.size() && !run.words[i + 1].text.starts_with("--") && known(run.words[i + 1]))
       flags.insert_or_assign(flag_name(word), Settings::scalar(run.words[i + 1].text, run.words[i + 1].place));
+    else if (i + 1 >= run.words.size() || run.words[i + 1].text.starts_with("--"))
+      flags.insert_or_assign(flag_name(word), Settings::scalar("", run.words[i].place));
   }
   return flags;
 }
 
+std::string shown_flag(const std::string& name, const Settings& value) {
+  return value.text().empty() ? "--" + name : fmt::format("--{} {}", name, value.text());
+}
+
 class ClientDraft {
  public:
-  ClientDraft(const ShellRun& run, Draft& draft)
-      : client_(client_of(run)), flags_(flags_of(run, draft)), draft_(draft) {}
+  ClientDraft(Client client, std::map<std::string, Settings> flags, Draft& draft)
+      : client_(client), flags_(std::move(flags)), draft_(draft) {}
 
   void set() {
     const Settings* dataset = given({"dataset-name"});
@@ -100,7 +107,7 @@ class ClientDraft {
                                                      "model"};
     for (const auto& [name, value] : flags_)
       if (std::find(kRead.begin(), kRead.end(), name) == kRead.end())
-        draft_.ignored(fmt::format("--{} {}", name, value.text()), "of the benchmark, and no key here");
+        draft_.ignored(shown_flag(name, value), "of the benchmark, and no key here");
   }
 
  private:
@@ -165,7 +172,21 @@ bool set_traffic(const ShellWay& way, Draft& draft) {
   for (const ShellRun& run : way.runs)
     if (is_benchmark(run)) last = &run;
   if (last == nullptr) return false;
-  ClientDraft(*last, draft).set();
+  const std::map<std::string, Settings> flags = flags_of(*last, draft);
+  const Draft before = draft;
+  const auto set = [&](const std::map<std::string, Settings>& given, Draft& into) {
+    ClientDraft(client_of(*last), given, into).set();
+  };
+  set(flags, draft);
+  std::vector<SaidKey> said;
+  for (const auto& [name, value] : flags) said.push_back({{name}, shown_flag(name, value)});
+  tell_idle(draft, said, [&](std::size_t i) {
+    std::map<std::string, Settings> rest = flags;
+    rest.erase(said[i].names[0]);
+    Draft again = before;
+    set(rest, again);
+    return again;
+  });
   return true;
 }
 

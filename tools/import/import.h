@@ -28,6 +28,7 @@ class Draft {
   void set(std::string_view key, std::string value, const sim::Place& place = {});
   void set(std::string_view key, std::int64_t value, const sim::Place& place = {});
   void set(std::string_view key, bool value, const sim::Place& place = {});
+  void lay(std::string_view key, sim::Settings value) { document_.set_path(key, std::move(value)); }
   /// Takes back a member of the model.
   void drop_of_model(std::string_view key);
   /// Lays "key.path=value" over it.

@@ -11,6 +11,7 @@
 #include "scenarios/library.h"
 #include "scenarios/scenario.h"
 #include "sim/error.h"
+#include "tools/import/idle_keys.h"
 #include "tools/import/import.h"
 #include "tools/import/sections.h"
 #include "workloads/schedules/schedule.h"
@@ -162,11 +163,7 @@ void take_mixed_precision(Sections& config, Draft& draft) {
     draft.assumed("precision", "bf16; without mixed precision the model's own type is used, often fp32");
 }
 
-}  // namespace
-
-Draft import_accelerate(const std::string& file, const std::vector<std::string>& sets) {
-  read_text(file);
-  const Settings document = read_python_yaml(file);
+Draft accelerate_draft(const std::string& file, const Settings& document, const std::vector<std::string>& sets) {
   const Settings* kind = document.is_mapping() ? document.find("distributed_type") : nullptr;
   if (kind == nullptr) {
     throw sim::UserError({file, 1, 1}, "distributed_type", "is not there, expected a configuration of Accelerate");
@@ -252,6 +249,14 @@ Draft import_accelerate(const std::string& file, const std::vector<std::string>&
                              "ipex_config"},
                             "changes no work of a step that is modelled, or goes with the generation of software");
   return draft;
+}
+
+}  // namespace
+
+Draft import_accelerate(const std::string& file, const std::vector<std::string>& sets) {
+  read_text(file);
+  return tell_idle_keys(read_python_yaml(file),
+                        [&](const Settings& document) { return accelerate_draft(file, document, sets); });
 }
 
 }  // namespace orrery::tools

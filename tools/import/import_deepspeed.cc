@@ -8,6 +8,8 @@
 
 #include "scenarios/scenario.h"
 #include "sim/error.h"
+#include "tools/import/deepspeed_keys.h"
+#include "tools/import/idle_keys.h"
 #include "tools/import/import.h"
 #include "tools/import/known_optimizers.h"
 #include "tools/import/sections.h"
@@ -61,7 +63,11 @@ bool lies_with_host(Sections& config, const std::string& part) {
 
 /// deepspeed/runtime/zero/offload_config.py: parameters in stage 3 alone, a ratio of the states likewise.
 void take_offload(Sections& config, std::int64_t stage, Draft& draft) {
-  const bool states = lies_with_host(config, "offload_optimizer"), weights = lies_with_host(config, "offload_param");
+  const bool older = config.flag({"zero_optimization.cpu_offload"}, false);  // ahead of v0.3.16's sections
+  const bool states = lies_with_host(config, "offload_optimizer") || older,
+             weights = lies_with_host(config, "offload_param");
+  if (config.flag({"zero_optimization.cpu_offload_param"}, false) && !weights)
+    draft.first("zero_optimization.cpu_offload_param: true: say it as offload_param: {device: cpu}, which is read");
   if (states) {
     draft.set("offload.optimizer", true);
     const char* const key = "zero_optimization.offload_optimizer.ratio";
@@ -117,6 +123,11 @@ void take_sharding(Sections& config, Draft& draft) {
   };
   bucket("reduce_bucket_size", "gradient_bucket");
   bucket("allgather_bucket_size", "parameter_bucket");
+  // MiCS (deepspeed/runtime/zero/mics.py): weights are shared out in groups of so many ranks.
+  if (const Settings* group = said(config.find("zero_optimization.mics_shard_size")); group != nullptr) {
+    const std::int64_t ranks = group->as_int(-1, kMostOfAGpu);
+    if (ranks > 0 && stage == 3) draft.set("parallelism.shard_group", ranks, group->place());
+  }
   take_offload(config, stage, draft);
 }
 
@@ -129,11 +140,8 @@ void take_precision(Sections& config, Draft& draft) {
   if (!fp16 && !bf16) draft.assumed("precision", "bf16; the file turns on neither fp16 nor bf16");
 }
 
-}  // namespace
-
-Draft import_deepspeed(const std::string& file, std::int64_t gpus, const std::vector<std::string>& sets) {
-  read_text(file);
-  const Settings document = scenarios::read_yaml(file);  // JSON is YAML
+Draft deepspeed_draft(const std::string& file, const Settings& document, std::int64_t gpus,
+                      const std::vector<std::string>& sets) {
   const bool known = document.is_mapping() &&
                      (document.find("zero_optimization") != nullptr || document.find("train_batch_size") != nullptr ||
                       document.find("train_micro_batch_size_per_gpu") != nullptr);
@@ -170,29 +178,16 @@ Draft import_deepspeed(const std::string& file, std::int64_t gpus, const std::ve
   } else {
     draft.assumed("recompute", kScriptSays);
   }
-  config.remark_on_the_rest(draft,
-                            {"optimizer",
-                             "scheduler",
-                             "steps_per_print",
-                             "wall_clock_breakdown",
-                             "gradient_clipping",
-                             "fp16",
-                             "bf16",
-                             "zero_optimization",
-                             "flops_profiler",
-                             "monitor",
-                             "tensorboard",
-                             "wandb",
-                             "comms_logger",
-                             "prescale_gradients",
-                             "dump_state",
-                             "communication_data_type",
-                             "aio",
-                             "checkpoint",
-                             "zero_allow_untested_optimizer",
-                             "zero_force_ds_cpu_optimizer"},
-                            "changes no work of a step that is modelled");
+  tell_deepspeed_keys(config, draft);
   return draft;
+}
+
+}  // namespace
+
+Draft import_deepspeed(const std::string& file, std::int64_t gpus, const std::vector<std::string>& sets) {
+  read_text(file);
+  return tell_idle_keys(scenarios::read_yaml(file),  // JSON is YAML
+                        [&](const Settings& document) { return deepspeed_draft(file, document, gpus, sets); });
 }
 
 }  // namespace orrery::tools

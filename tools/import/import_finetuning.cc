@@ -12,11 +12,13 @@
 #include "scenarios/library.h"
 #include "scenarios/scenario.h"
 #include "sim/error.h"
+#include "tools/import/idle_keys.h"
 #include "tools/import/import.h"
 #include "tools/import/known_optimizers.h"
 #include "tools/import/known_recipes.h"
 #include "tools/import/sections.h"
 #include "tools/import/trainer_command.h"
+#include "tools/import/trainer_keys.h"
 #include "tools/import/trainer_layout.h"
 
 namespace orrery::tools {
@@ -338,6 +340,28 @@ const std::set<std::string> kNoWork{"datasets",
                                     "use_swanlab",
                                     "save_safetensors",
                                     "fsdp_transformer_layer_cls_to_wrap",
+                                    "fsdp_config.fsdp_state_dict_type",
+                                    "fsdp_config.fsdp_auto_wrap_policy",
+                                    "fsdp_config.fsdp_transformer_layer_cls_to_wrap",
+                                    "fsdp_config.fsdp_sync_module_states",
+                                    "fsdp_config.fsdp_cpu_ram_efficient_loading",
+                                    "fsdp_config.fsdp_final_state_dict_type",
+                                    "fsdp_config.fsdp_use_orig_params",
+                                    "fsdp_config.fsdp_min_num_params",
+                                    "fsdp_config.fsdp_mixed_precision_policy",
+                                    "fsdp_config.fsdp_cpu_offload_pin_memory",
+                                    "fsdp_config.fsdp_version",
+                                    "fsdp_config.state_dict_type",
+                                    "fsdp_config.auto_wrap_policy",
+                                    "fsdp_config.transformer_layer_cls_to_wrap",
+                                    "fsdp_config.sync_module_states",
+                                    "fsdp_config.cpu_ram_efficient_loading",
+                                    "fsdp_config.final_state_dict_type",
+                                    "fsdp_config.use_orig_params",
+                                    "fsdp_config.min_num_params",
+                                    "fsdp_config.mixed_precision_policy",
+                                    "fsdp_config.cpu_offload_pin_memory",
+                                    "fsdp_config.version",
                                     "train_dataset",
                                     "eval_dataset",
                                     "sample_backend",
@@ -394,6 +418,7 @@ Draft import_trainer(const std::string& file, const Settings& document, Trainer 
     draft.set("attention", std::string("flash"));
   take_optimizer(config.word({"optimizer", "optim", "optim_config.name"}, "adamw_torch"), draft);
   take_trainer_method(config, draft);
+  tell_trainer_keys(config, kNoWork, draft);
   config.remark_on_the_rest(draft, kNoWork, "changes no work of a step that is modelled");
   return draft;
 }
@@ -402,7 +427,9 @@ Draft import_trainer(const std::string& file, const Settings& document, Trainer 
 
 Draft import_axolotl(const std::string& file, std::int64_t gpus, const std::vector<std::string>& sets) {
   read_text(file);
-  return import_trainer(file, read_python_yaml(file), Trainer::axolotl, "Axolotl", gpus, sets);
+  return tell_idle_keys(read_python_yaml(file), [&](const Settings& document) {
+    return import_trainer(file, document, Trainer::axolotl, "Axolotl", gpus, sets);
+  });
 }
 Draft import_llamafactory(const std::string& file, std::int64_t gpus, const std::vector<std::string>& sets) {
   const std::string text = read_text(file);
@@ -410,8 +437,10 @@ Draft import_llamafactory(const std::string& file, std::int64_t gpus, const std:
   const Settings document = script ? trainer_command(text, file) : read_python_yaml(file);
   const bool second =
       document.is_mapping() && document.find("model") != nullptr && document.find(kLlamaFactory.model) == nullptr;
-  return import_trainer(file, document, second ? Trainer::llama_factory_v1 : Trainer::llama_factory, "LLaMA-Factory",
-                        gpus, sets);
+  return tell_idle_keys(document, [&](const Settings& keys) {
+    return import_trainer(file, keys, second ? Trainer::llama_factory_v1 : Trainer::llama_factory, "LLaMA-Factory",
+                          gpus, sets);
+  });
 }
 
 }  // namespace orrery::tools

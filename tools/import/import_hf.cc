@@ -13,6 +13,7 @@
 #include <string_view>
 #include <utility>
 
+#include "tools/import/checkpoint_types.h"
 #include "tools/import/hf_config.h"
 #include "tools/import/hf_diffusers.h"
 #include "tools/import/hf_further.h"
@@ -709,6 +710,19 @@ void remark_on_the_rest(const Config& config, Draft& draft) {
   if (!rest.empty()) draft.ignored(fmt::format("{}", fmt::join(rest, ", ")), "not known to orrery");
 }
 
+/// The types of weights that the checkpoint has, which a server runs in and a training does not.
+void take_checkpoint(Config& config, Draft& draft) {
+  const Settings* quantised = config.members().find("quantization_config");
+  const Settings* layers = draft.document().find_path("model.layers");
+  if (quantised == nullptr || layers == nullptr) return;
+  const auto types = checkpoint_types(*quantised, layers->as_int(1, 100'000));
+  if (!types) return;
+  config.find("quantization_config");
+  std::string why = "how the checkpoint is stored, not how it was trained; served it is precision: " + types->text();
+  for (const std::string& each : types->told) why += "; " + each;
+  draft.ignored("quantization_config", why);
+}
+
 }  // namespace
 
 Draft import_hf(const std::string& file) {
@@ -755,6 +769,7 @@ Draft import_hf(const std::string& file) {
   if (!around.empty())
     draft.ignored(fmt::format("{}", fmt::join(around, ", ")), "of the whole, whose text_config alone is read");
   if (!beside.empty()) draft.ignored(beside, "beside the text's model, which is taken alone");
+  take_checkpoint(config, draft);
   remark_on_the_rest(config, draft);
   return draft;
 }

@@ -22,6 +22,8 @@ struct Mark {
 const std::vector<Mark>& marks() {
   static const std::vector<Mark> kMarks = {
       {"mllog", {":::MLLOG"}},
+      {"kubernetes", {"apiVersion:", "\nkind:"}},
+      {"kubernetes", {"\"apiVersion\"", "\"kind\"", "\"spec\""}},
       {"", {"traceEvents"}, "a profiler's trace: orrery diff TRACE SCENARIO, orrery learn TRACE --scenario SCENARIO"},
       {"",
        {"algbw", "busbw"},
@@ -125,7 +127,8 @@ std::string import_kind(const std::string& file) {
       {file, 1, 1}, "import",
       "got no form that is known by its words, expected orrery import KIND FILE with one of hf, graph, "
       "megatron, nemo, bridge, torchtitan, "
-      "deepspeed, accelerate, nanotron, primus, axolotl, llamafactory, mllog, vllm, sglang, trtllm, topology");
+      "deepspeed, accelerate, nanotron, primus, axolotl, llamafactory, mllog, kubernetes, vllm, sglang, trtllm, "
+      "topology");
 }
 
 }  // namespace orrery::tools

@@ -14,6 +14,7 @@
 
 #include "scenarios/library.h"
 #include "tools/import/hybrid_letters.h"
+#include "tools/import/idle_keys.h"
 #include "tools/import/import.h"
 #include "tools/import/known_optimizers.h"
 #include "tools/import/known_vocabularies.h"
@@ -56,7 +57,7 @@ void take_vocabulary(Launch& launch, Draft& draft) {
   const std::int64_t spans = extra_ids(launch, draft, own);
   take(launch, draft, "vocab-size", "model.vocab");
   take(launch, draft, "pad-vocab-size-to", "model.vocab");  // of BigScience's Megatron-DeepSpeed
-  take(launch, draft, "padded-vocab-size", "model.vocab");
+  take(launch, draft, "padded-vocab-size", "model.vocab");  // filled up already
   if (draft.has("model.vocab") || launch.is_set("model.vocab")) return;
   if (tokenizer && tokenizer->text() != "GPT2BPETokenizer") {
     const std::string files = fmt::format("{} {}", fmt::join(launch.words("tokenizer-model"), " "), launch.file_name());
@@ -93,6 +94,15 @@ void take_vocabulary(Launch& launch, Draft& draft) {
   draft.assumed("model.vocab", "50257, that of GPT2BPETokenizer");
 }
 
+/// Rows of the vocabulary beyond its words (megatron/training/tokenizer/tokenizer.py, _vocab_size_with_padding).
+/// `vocabulary`: of a model that ships.
+void take_padding(Launch& launch, Draft& draft, std::int64_t vocabulary = 0) {
+  const bool whole = launch.flag("no-pad-vocab-size"), other = launch.flag("disable-pad-vocab-size");
+  const std::int64_t multiple = launch.count("make-vocab-size-divisible-by").value_or(128);
+  const bool filled = launch.has("padded-vocab-size") || launch.has("pad-vocab-size-to") || whole || other;
+  pad_vocabulary(draft, filled ? 1 : multiple, vocabulary);
+}
+
 void take_attention(Launch& launch, Draft& draft) {
   const std::int64_t heads = launch.need("num-attention-heads");
   draft.set("model.heads", heads, launch.place("num-attention-heads"));
@@ -111,7 +121,12 @@ void take_attention(Launch& launch, Draft& draft) {
     std::string left = window->text();
     left.erase(std::remove_if(left.begin(), left.end(), [](char c) { return c == '(' || c == ' '; }), left.end());
     left = left.substr(0, left.find(','));
-    const std::int64_t span = Settings::scalar(left, window->place()).as_int(-1, 100'000'000);
+    const bool whole = !left.empty() && left.size() < 10 &&
+                       left.find_first_not_of("0123456789", left[0] == '-' ? 1 : 0) == std::string::npos && left != "-";
+    if (!whole)
+      launch.refuse("window-size",
+                    fmt::format("got {}, expected tokens to the left and right, as in (127,0)", window->text()));
+    const std::int64_t span = std::stoll(left);
     if (span >= 0) draft.set("model.attention_window", span + 1, window->place());  // keys to the left, and its own
   }
   if (const auto every = launch.count("window-attn-skip-freq"))
@@ -672,6 +687,7 @@ Draft import_over_model(Launch& launch, Draft& draft, const std::string& model) 
   take_precision(launch, draft);
   take_work(launch, draft);
   take_software(launch, draft);
+  take_padding(launch, draft, shipped.job.model.vocab);
   remark_on_the_rest(launch, draft, has_experts(launch));
   return draft;
 }
@@ -690,6 +706,7 @@ Draft import_way(const LaunchLine& line, const std::vector<std::string>& sets, c
   if (!draft.has("attention"))
     draft.assumed("attention", "the default of the software; no --attention-backend is given");
   take_software(launch, draft);
+  take_padding(launch, draft);
   remark_on_the_rest(launch, draft, has_experts(launch));
   return draft;
 }
@@ -701,7 +718,24 @@ Draft import_megatron_over(const LaunchLine& line, const std::string& model, con
 }
 
 Draft import_megatron(const LaunchScript& script, const std::vector<std::string>& sets) {
-  return draft_of_ways(script, [&](std::size_t way) { return import_way(script.ways[way], sets); });
+  Draft draft = draft_of_ways(script, [&](std::size_t way) { return import_way(script.ways[way], sets); });
+  std::vector<SaidKey> said;
+  std::vector<std::string> names;
+  for (const LaunchLine& line : script.ways) {
+    for (const LaunchOption& option : line.options) {
+      if (std::find(names.begin(), names.end(), option.name) != names.end()) continue;
+      names.push_back(option.name);
+      const std::string words = option.values.empty() ? "" : fmt::format(" {}", fmt::join(option.values, " "));
+      said.push_back({{option.name}, "--" + option.name + words});
+    }
+  }
+  tell_idle(draft, said, [&](std::size_t i) {
+    LaunchScript rest = script;
+    for (LaunchLine& line : rest.ways)
+      std::erase_if(line.options, [&](const LaunchOption& option) { return option.name == names[i]; });
+    return draft_of_ways(rest, [&](std::size_t way) { return import_way(rest.ways[way], sets); });
+  });
+  return draft;
 }
 
 }  // namespace orrery::tools

@@ -7,8 +7,10 @@
 
 #include "scenarios/scenario.h"
 #include "sim/error.h"
+#include "tools/import/idle_keys.h"
 #include "tools/import/import.h"
 #include "tools/import/known_optimizers.h"
+#include "tools/import/known_vocabularies.h"
 #include "tools/import/sections.h"
 #include "workloads/schedules/schedule.h"
 
@@ -92,11 +94,7 @@ std::int64_t take_nanotron_layout(Sections& config, Draft& draft) {
   return data;
 }
 
-}  // namespace
-
-Draft import_nanotron(const std::string& file) {
-  read_text(file);
-  const Settings document = read_python_yaml(file);
+Draft nanotron_draft(const std::string& file, const Settings& document) {
   const bool known = document.is_mapping() && document.find_path("model.model_config") != nullptr &&
                      document.find_path("model.model_config")->is_mapping() && document.find("parallelism") != nullptr;
   if (!known)
@@ -125,7 +123,8 @@ Draft import_nanotron(const std::string& file) {
             std::string(config.flag({"optimizer.accumulate_grad_in_fp32"}, true) ? "fp32" : "bf16"));
   draft.set("recompute", std::string(config.flag({"parallelism.recompute_layer"}, false) ? "full" : "none"));
   take_optimizer(config.word({"optimizer.optimizer_factory.name"}, "adamW"), draft);
-  draft.set("software", std::string("nanotron-2025"));
+  pad_vocabulary(draft, config.count({"model.make_vocab_size_divisible_by"}, 1));
+  draft.set("software", std::string("nanotron-2025"));  // which fills up no rows by itself
   draft.assumed("software", "nanotron-2025; --set software=NAME for another");
   const std::int64_t iterations = config.count({"tokens.train_steps"}, 0, -1);
   if (iterations > 0)
@@ -148,7 +147,6 @@ Draft import_nanotron(const std::string& file) {
                              "tokens.val_check_interval",
                              "model.ddp_bucket_cap_mb",
                              "model.init_method",
-                             "model.make_vocab_size_divisible_by",
                              "model.model_config.hidden_act",
                              "model.model_config.rms_norm_eps",
                              "model.model_config.rope_theta",
@@ -163,6 +161,14 @@ Draft import_nanotron(const std::string& file) {
                              "model.model_config.max_position_embeddings"},
                             "changes no work of a step that is modelled");
   return draft;
+}
+
+}  // namespace
+
+Draft import_nanotron(const std::string& file) {
+  read_text(file);
+  return tell_idle_keys(read_python_yaml(file),
+                        [&](const Settings& document) { return nanotron_draft(file, document); });
 }
 
 }  // namespace orrery::tools

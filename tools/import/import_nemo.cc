@@ -11,8 +11,10 @@
 #include <optional>
 #include <set>
 
+#include "tools/import/idle_keys.h"
 #include "tools/import/import.h"
 #include "tools/import/known_optimizers.h"
+#include "tools/import/known_vocabularies.h"
 #include "tools/import/sections.h"
 #include "workloads/schedules/schedule.h"
 
@@ -289,7 +291,6 @@ void remark_on_the_rest(const Section& model, const Section& trainer, Draft& dra
         "post_process",
         "do_layer_norm_weight_decay"}},
       {"positions up to the sequence's length count", {"max_position_embeddings"}},
-      {"the vocabulary is padded to a multiple of 128 x tensor", {"make_vocab_size_divisible_by"}},
       {"the step of the whole batch is simulated", {"rampup_batch_size", "accumulate_grad_batches"}},
       {"the generation of software says what is fused and how its kernels are launched",
        {"mcore_gpt",
@@ -339,11 +340,7 @@ void remark_on_the_rest(const Section& model, const Section& trainer, Draft& dra
   }
 }
 
-}  // namespace
-
-Draft import_nemo(const std::string& file) {
-  read_text(file);  // one message for what cannot be read, whatever the form
-  const Settings document = read_python_yaml(file);
+Draft nemo_draft(const std::string& file, const Settings& document) {
   if (!document.is_mapping() || document.find("model") == nullptr || !document.at("model").is_mapping())
     throw sim::UserError(Place{file, 1, 1}, "model",
                          "is not there; a configuration of NeMo's megatron_gpt_pretraining has it");
@@ -358,6 +355,7 @@ Draft import_nemo(const std::string& file) {
   take_work(model, trainer, draft);
   draft.set("software", std::string("nemo-24.04"));
   draft.assumed("software", "nemo-24.04; --set software=NAME for another release");
+  pad_vocabulary(draft, model.count("make_vocab_size_divisible_by").value_or(128));
   remark_on_the_rest(model, trainer, draft);
   std::vector<std::string> others;
   for (const auto& [key, value] : document.members()) {
@@ -371,6 +369,13 @@ Draft import_nemo(const std::string& file) {
   if (!others.empty())
     draft.ignored(fmt::format("{}", fmt::join(others, ", ")), "sections beside model and trainer, which are not read");
   return draft;
+}
+
+}  // namespace
+
+Draft import_nemo(const std::string& file) {
+  read_text(file);  // one message for what cannot be read, whatever the form
+  return tell_idle_keys(read_python_yaml(file), [&](const Settings& document) { return nemo_draft(file, document); });
 }
 
 }  // namespace orrery::tools

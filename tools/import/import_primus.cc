@@ -12,6 +12,7 @@
 
 #include "scenarios/scenario.h"
 #include "sim/error.h"
+#include "tools/import/idle_keys.h"
 #include "tools/import/import.h"
 #include "tools/import/known_recipes.h"
 #include "tools/import/megatron_flags.h"
@@ -123,11 +124,8 @@ std::string device_of(const std::string& file) {
   return "";
 }
 
-}  // namespace
-
-Draft import_primus(const std::string& file, std::int64_t gpus, const std::vector<std::string>& sets) {
-  read_text(file);
-  const Settings document = read_python_yaml(file);
+Draft primus_draft(const std::string& file, const Settings& document, std::int64_t gpus,
+                   const std::vector<std::string>& sets) {
   const Settings* trainer = document.is_mapping() ? document.find_path("modules.pre_trainer") : nullptr;
   if (trainer == nullptr || !trainer->is_mapping())
     throw sim::UserError({file, 1, 1}, "modules.pre_trainer", "is not there, expected an experiment of Primus");
@@ -171,11 +169,13 @@ Draft import_primus(const std::string& file, std::int64_t gpus, const std::vecto
   draft.set("cluster.device", device.empty() ? std::string("mi300x") : device);
   if (gpus > 8) draft.set("cluster.fabric", std::string("amd-400g-rail"));
   // What goes with the options, whose software is another.
-  const bool fused = draft.document().find_path("software.recipe.loss") != nullptr,
+  const bool filled = draft.document().find_path("software.pads_vocabulary") != nullptr,
+             fused = draft.document().find_path("software.recipe.loss") != nullptr,
              whole = draft.document().find_path("software.features") != nullptr;
   const Settings* graphs = draft.document().find_path("software.host.graphs");
   const std::string replayed = graphs != nullptr ? graphs->text() : "";
   draft.set("software", std::string("primus-2026"));
+  if (filled) draft.apply("software.pads_vocabulary=false");
   if (fused) draft.apply("software.recipe.loss=fused");
   if (whole) draft.apply("software.features=[cuda-graphs]");
   if (!replayed.empty()) draft.apply("software.graphs=" + replayed);
@@ -203,6 +203,14 @@ Draft import_primus(const std::string& file, std::int64_t gpus, const std::vecto
     draft.ignored(fmt::format("{}", fmt::join(other, ", ")),
                   "names and files of the experiment; what a file sets beside is not read");
   return draft;
+}
+
+}  // namespace
+
+Draft import_primus(const std::string& file, std::int64_t gpus, const std::vector<std::string>& sets) {
+  read_text(file);
+  return tell_idle_keys(read_python_yaml(file),
+                        [&](const Settings& document) { return primus_draft(file, document, gpus, sets); });
 }
 
 }  // namespace orrery::tools

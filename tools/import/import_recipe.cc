@@ -15,10 +15,12 @@
 
 #include "scenarios/library.h"
 #include "scenarios/scenario.h"
+#include "tools/import/idle_keys.h"
 #include "tools/import/import.h"
 #include "tools/import/known_devices.h"
 #include "tools/import/known_optimizers.h"
 #include "tools/import/known_recipes.h"
+#include "tools/import/known_vocabularies.h"
 #include "tools/import/megatron_flags.h"
 #include "tools/import/python_recipe.h"
 #include "tools/import/python_values.h"
@@ -612,7 +614,6 @@ void take_remarks(Sections& config, Draft& draft, const Recipe& recipe, const st
                           "bias_dropout_fusion",
                           "masked_softmax_fusion",
                           "gradient_accumulation_fusion",
-                          "make_vocab_size_divisible_by",
                           "moe_aux_loss_coeff",
                           "moe_router_load_balancing_type",
                           "moe_router_force_load_balancing",
@@ -622,7 +623,19 @@ void take_remarks(Sections& config, Draft& draft, const Recipe& recipe, const st
                             "changes no work of a step that is modelled, or goes with the generation of software");
 }
 
-Draft import_recipe(Recipe recipe, std::int64_t gpus, const std::vector<std::string>& not_followed) {
+/// Rows of the vocabulary beyond its words: Megatron-Bridge fills up only where it is asked to
+/// (models/gpt_provider.py, should_pad_vocab), NeMo always.
+void take_recipe_padding(Sections& config, Draft& draft, const Recipe& recipe) {
+  const Settings* pads = config.find(recipe.sizes() + ".should_pad_vocab");
+  const std::int64_t multiple = config.count({recipe.sizes() + ".make_vocab_size_divisible_by"}, 128);
+  if (draft.document().find_path("model.vocab") == nullptr) return;
+  if (!recipe.bridge || (pads != nullptr && pads->as_bool()))
+    pad_vocabulary(draft, multiple);
+  else if (pads != nullptr)
+    pad_vocabulary(draft, 1);
+}
+
+Draft recipe_draft(Recipe recipe, std::int64_t gpus, const std::vector<std::string>& not_followed) {
   recipe.library = library_recipe(python_target(recipe.whole));
   if (recipe.library.empty()) recipe.library = library_recipe(recipe.function);
   if (!recipe.bridge) place_arguments(recipe.whole);
@@ -663,12 +676,22 @@ Draft import_recipe(Recipe recipe, std::int64_t gpus, const std::vector<std::str
   take_precision(config, draft, recipe);
   take_recomputation(config, draft, recipe);
   take_recipe_training(config, draft, recipe);
-  draft.set("software", std::string(recipe.bridge ? "nemo-26.06" : "nemo-25.04"));
-  draft.assumed("software", recipe.bridge ? "nemo-26.06, Megatron-Bridge 0.5; --set software=NAME for another release"
-                                          : "nemo-25.04; --set software=NAME for another release");
+  const auto [release, why] =
+      recipe.bridge ? bridge_release(recipe.file) : std::pair<std::string, std::string>("nemo-25.04", "nemo-25.04");
+  draft.set("software", release);
+  draft.assumed("software", why + "; --set software=NAME for another release");
   take_recipe_graphs(config, draft, recipe.sizes(), mixture);
+  take_recipe_padding(config, draft, recipe);
   take_remarks(config, draft, recipe, not_followed);
   return draft;
+}
+
+Draft import_recipe(const Recipe& recipe, std::int64_t gpus, const std::vector<std::string>& not_followed) {
+  return tell_idle_keys(recipe.whole, [&](const Settings& whole) {
+    Recipe said = recipe;
+    said.whole = whole;
+    return recipe_draft(std::move(said), gpus, not_followed);
+  });
 }
 
 /// The text of a module of Python that lies beside the file that imports it, or in the package's tree that the file is
@@ -744,7 +767,7 @@ Draft import_bridge(const std::string& file, std::int64_t gpus, const std::strin
     const std::string text = override_text.substr(equals + 1);
     python_assign(recipe.whole, path, Settings::scalar(text == "None" ? "null" : text, place));
   }
-  return import_recipe(std::move(recipe), gpus, not_followed);
+  return import_recipe(recipe, gpus, not_followed);
 }
 
 }  // namespace orrery::tools

@@ -17,8 +17,11 @@
 #include <span>
 
 #include "scenarios/library.h"
+#include "scenarios/scenario.h"
 #include "sim/error.h"
 #include "tools/import/benchmark_flags.h"
+#include "tools/import/checkpoint_types.h"
+#include "tools/import/idle_keys.h"
 #include "tools/import/import.h"
 #include "tools/import/launch_ways.h"
 #include "tools/import/parse_json.h"
@@ -124,14 +127,103 @@ ServerCommand command_of(const ServerFlags& server, const ShellWay& way, const s
 /// What flags come to, ahead of the scenario.
 struct ServerLine {
   std::map<ServerKey, Word> values;
+  std::map<ServerKey, std::string> flags;  // as they are written
   std::optional<Word> model;
   std::vector<std::pair<std::string, std::string>> ignored;
 };
 
-ServerLine line_of(const ServerFlags& server, ServerCommand command) {
+/// The flag that a misprint may stand for, as the end of a remark.
+std::string meant_flag(const ServerFlags& server, const std::string& name) {
+  std::vector<std::string> names;
+  for (const ServerFlag& flag : server.flags) {
+    for (std::size_t from = 0; from < flag.names.size();) {
+      const std::size_t end = std::min(flag.names.find(' ', from), flag.names.size());
+      names.emplace_back(flag.names.substr(from, end - from));
+      from = end + 1;
+    }
+  }
+  const std::string near = sim::nearest_word(name, names);
+  return near.empty() ? "" : "; did you mean --" + near + "?";
+}
+
+void take_value(ServerLine& line, ServerKey key, const Word& value, const std::string& shown) {
+  if (const auto before = line.flags.find(key); before != line.flags.end() && before->second != shown)
+    line.ignored.emplace_back(before->second, shown + " follows, and of the same flag the last holds");
+  line.values[key] = value;
+  line.flags[key] = shown;
+}
+
+/// Keys of a file of options as the flags that they stand for: `a: {b: 1}` is --a.b 1, `c: false` --no-c.
+void add_option_words(const Settings& node, const std::string& path, std::vector<Word>& words) {
+  for (const auto& [key, value] : node.members()) {
+    std::string name = path.empty() ? key : path + "." + key;
+    std::replace(name.begin(), name.end(), '_', '-');
+    if (value.is_mapping()) {
+      add_option_words(value, name, words);
+      continue;
+    }
+    const std::string text = value.is_scalar() ? value.text() : value.is_sequence() ? "[...]" : "null";
+    const bool yes = text == "true" || text == "True", no = text == "false" || text == "False";
+    words.push_back({(no ? "--no-" : "--") + name, value.place(), ""});
+    if (!yes && !no) words.push_back({text, value.place(), ""});
+  }
+}
+
+/// The words of the file of options that a line names: of the file beside the script, else of what the script writes.
+/// Nothing where neither is there.
+std::optional<std::vector<Word>> option_words(const ServerFlags& server, const Word& file, const ShellWay& way) {
+  std::vector<std::string> texts;
+  std::error_code none;
+  const std::filesystem::path beside = std::filesystem::path(file.place.file.text()).parent_path() / file.text;
+  for (const std::filesystem::path& path : {std::filesystem::path(file.text), beside})
+    if (texts.empty() && std::filesystem::is_regular_file(path, none)) texts.push_back(read_text(path.string()));
+  if (texts.empty()) texts = way.documents;
+  std::optional<std::vector<Word>> found;
+  for (const std::string& text : texts) {
+    std::vector<Word> words;
+    try {
+      const Settings read = scenarios::parse_yaml(text, file.place.file.text());
+      if (read.is_mapping()) add_option_words(read, "", words);
+    } catch (const sim::UserError&) {
+      continue;  // another document
+    }
+    const bool known = std::any_of(words.begin(), words.end(), [&](const Word& word) {
+      const ServerFlag* flag = word.text.starts_with("--") ? server.find(flag_name(word.text)) : nullptr;
+      return flag != nullptr;
+    });
+    if (!known) continue;
+    if (!found) found.emplace();
+    found->insert(found->end(), words.begin(), words.end());  // what is added to a file with >>
+  }
+  return found;
+}
+
+ServerLine line_of(const ServerFlags& server, ServerCommand command, const ShellWay& way, bool inside = false);
+
+/// Options of a file under those of the line; those of TensorRT-LLM's over them (llmapi/llm_args.py,
+/// update_llm_args_with_extra_dict).
+void take_options(const ServerFlags& server, const Word& file, const ShellWay& way, ServerLine& line) {
+  const auto words = option_words(server, file, way);
+  if (!words) {
+    line.ignored.insert(line.ignored.begin(),
+                        {"the options in " + file.text, "the file is not there, and what it sets is not taken over"});
+    return;
+  }
+  const ServerLine of_file = line_of(server, {*words, {}}, way, true);
+  line.ignored.insert(line.ignored.end(), of_file.ignored.begin(), of_file.ignored.end());
+  if (!line.model) line.model = of_file.model;
+  for (const auto& [key, shown] : of_file.flags) {
+    if (server.engine == "trtllm" || !line.values.contains(key))
+      take_value(line, key, of_file.values.at(key), shown);
+    else
+      line.ignored.emplace_back(shown, "of " + file.text + ": " + line.flags[key] + " of the line holds");
+  }
+}
+
+ServerLine line_of(const ServerFlags& server, ServerCommand command, const ShellWay& way, bool inside) {
   ServerLine line;
   line.ignored = std::move(command.ignored);
-  const std::vector<Word>& words = command.words;
+  std::vector<Word> words = command.words;
   for (std::size_t i = 0; i < words.size(); ++i) {
     Word word = words[i];
     if (!word.text.starts_with("-") || word.text.find_first_not_of('-') == std::string::npos) {
@@ -150,6 +242,10 @@ ServerLine line_of(const ServerFlags& server, ServerCommand command) {
     }
     const std::string name = flag_name(word.text);
     const ServerFlag* flag = server.find(name);
+    if (flag == nullptr && name.starts_with("no-")) {  // the opposite of what changes nothing here
+      flag = server.find(name.substr(3));
+      if (flag != nullptr && flag->key != ServerKey::none) flag = nullptr;
+    }
     const bool switches = flag != nullptr && flag->form == ServerFlag::Form::switches;
     if (!value && !switches && i + 1 < words.size() && !words[i + 1].text.starts_with("--")) {
       const bool known = flag != nullptr || !line.model || i + 2 >= words.size() || words[i + 2].text.starts_with("-");
@@ -157,19 +253,25 @@ ServerLine line_of(const ServerFlags& server, ServerCommand command) {
     }
     const std::string shown = word.text + (value ? " " + value->text : std::string());
     if (flag == nullptr) {
-      line.ignored.emplace_back(shown, "is no flag that is known here");
+      line.ignored.emplace_back(shown, "is no flag that is known here" + meant_flag(server, name));
     } else if (flag->key == ServerKey::none) {
       line.ignored.emplace_back(shown, std::string(flag->why));
+    } else if (flag->key == ServerKey::unmodelled) {
+      line.ignored.insert(line.ignored.begin(), {shown, std::string(flag->why)});
+    } else if (inside && value && value->text == "null") {
+      line.ignored.emplace_back(shown, "says nothing");
     } else {
       if (!switches && !value) throw sim::UserError(word.place, word.text, "got no value, expected one");
       Word taken = value ? *value : Word{"true", word.place, ""};
       if (!taken.unknown.empty()) throw sim::UserError(taken.place, word.text, taken.unknown);
       if (switches && value && value->text != "true" && value->text != "false")
         throw sim::UserError(word.place, word.text, fmt::format("got {}, expected no value", value->text));
-      if (flag->key == ServerKey::model)
+      if (flag->key == ServerKey::options && !inside)
+        take_options(server, taken, way, line);
+      else if (flag->key == ServerKey::model)
         line.model = taken;
       else
-        line.values[flag->key] = taken;
+        take_value(line, flag->key, taken, shown);
     }
   }
   return line;
@@ -177,7 +279,7 @@ ServerLine line_of(const ServerFlags& server, ServerCommand command) {
 
 /// "meta-llama/Llama-3.1-70B-Instruct-FP8": the model as it ships, and the type that the name says.
 struct NamedModel {
-  std::string model, type, experts;  // experts: where theirs is another
+  std::string model, type, experts, attention;  // experts, attention: where theirs is another
 };
 NamedModel model_named(std::string name) {
   if (const std::size_t slash = name.find_last_of('/'); slash != std::string::npos) name = name.substr(slash + 1);
@@ -219,6 +321,9 @@ NamedModel model_named(std::string name) {
     name = "deepseek-v3";
     if (named.type.empty()) named.type = "fp8-block";
   }
+  // nvidia/DeepSeek-R1-FP4 and R1-0528-NVFP4 leave attention as it was; the second version, which its card says to have
+  // one product of it more, for the most part.
+  if (name == "deepseek-v3" && named.type == "nvfp4") named.attention = "bf16";
   if (name.starts_with("gpt-oss") && named.type.empty()) named.experts = "mxfp4";  // as OpenAI published them
   // Published in blocks of 128 x 128 (quantization_config.weight_block_size of Qwen/Qwen3-*-FP8, Qwen3.5,
   // zai-org/GLM-*-FP8 and MiniMaxAI's).
@@ -235,7 +340,7 @@ class ServerDraft {
         line_(std::move(line)),
         draft_(fmt::format("a launch line of {}", server.engine), {file, 1, 1}) {}
 
-  Draft made(std::int64_t gpus, const std::vector<std::string>& sets, const ShellWay& way) {
+  Draft made(const ServerPlace& place, const std::vector<std::string>& sets, const ShellWay& way) {
     const auto says = [&](std::string_view key) {
       return std::any_of(sets.begin(), sets.end(), [&](const std::string& set) { return set.starts_with(key); });
     };
@@ -247,14 +352,15 @@ class ServerDraft {
     NamedModel named;
     if (line_.model) {
       named = model_named(line_.model->text);
-      draft_.set("model", named.model, line_.model->place);
+      if (!take_checkpoint(named)) draft_.set("model", named.model, line_.model->place);
     }
     set_precision(named.type);
     if (!named.experts.empty()) {
-      draft_.set("precision.weights", std::string("bf16"));
+      if (!checkpoint_weights_) draft_.set("precision.weights", std::string("bf16"));
       draft_.set("precision.experts", named.experts);
     }
-    set_pools(gpus);
+    if (!named.attention.empty()) draft_.set("precision.attention", named.attention);
+    set_pools(place);
     draft_.set("cluster.device", std::string("h100-sxm-80gb"));
     draft_.assumed("cluster.device", "h100-sxm-80gb; the line does not say it: --set cluster.device=NAME");
     if (!set_traffic(way, draft_)) {
@@ -279,6 +385,38 @@ class ServerDraft {
   bool on(ServerKey key) const {
     const Word* word = given(key);
     return word != nullptr && word->text == "true";
+  }
+
+  /// A folder with a config.json, as the line names it or beside the script: the model and its types are those that
+  /// stand there. False where none is.
+  bool take_checkpoint(NamedModel& named) {
+    std::error_code none;
+    std::filesystem::path folder = line_.model->text;
+    if (!std::filesystem::is_regular_file(folder / "config.json", none))
+      folder = std::filesystem::path(line_.model->place.file.text()).parent_path() / folder;
+    if (!std::filesystem::is_regular_file(folder / "config.json", none)) return false;
+    const Draft checkpoint = import_hf((folder / "config.json").string());
+    draft_.lay("model", checkpoint.document().at("model"));
+    for (const std::string& what : checkpoint.ignored()) draft_.ignored("config.json: " + what);
+    const Settings config = scenarios::read_yaml((folder / "config.json").string());
+    const bool apart = std::filesystem::is_regular_file(folder / "hf_quant_config.json", none);
+    const Settings* layers = draft_.document().find_path("model.layers");
+    const Settings* inside = config.find("quantization_config");
+    if (layers == nullptr || (inside == nullptr && !apart)) return true;
+    const Settings stored =
+        inside != nullptr ? *inside : scenarios::read_yaml((folder / "hf_quant_config.json").string());
+    if (const auto types = checkpoint_types(stored, layers->as_int(1, 100'000)); types) {
+      named.type = types->weights == "bf16" ? "" : types->weights;
+      named.experts = types->experts;
+      named.attention = types->attention;
+      checkpoint_weights_ = true;
+      for (const std::string& each : types->told) draft_.ignored("of the checkpoint", each);
+      if (!types->kv_cache.empty()) draft_.assumed("precision.kv_cache", types->kv_cache + " as the checkpoint says");
+      checkpoint_cache_ = types->kv_cache;
+    } else {
+      draft_.first("quantization_config: a form that is not known; precision.weights says the type");
+    }
+    return true;
   }
 
   /// What requests leave open: the model's unless the line says otherwise.
@@ -329,15 +467,17 @@ class ServerDraft {
       line_.ignored.emplace_back("--dtype " + word->text, "activations have 16 bits here");
     draft_.set("precision.weights", type.empty() ? std::string("bf16") : type);
     const Word* cache = given(ServerKey::cache_type);
-    const bool small = cache != nullptr && cache->text.starts_with("fp8");
-    if (cache != nullptr && !small && cache->text != "auto" && cache->text != "bfloat16" && cache->text != "bf16")
+    const bool own = cache == nullptr || cache->text == "auto";  // then the checkpoint's
+    const bool small = own ? checkpoint_cache_ == "fp8" : cache->text.starts_with("fp8");
+    if (!own && !small && cache->text != "bfloat16" && cache->text != "bf16")
       line_.ignored.emplace_back("the type of the cache " + cache->text, "no such type here; 16 bits are taken");
     draft_.set("precision.kv_cache", std::string(small ? "fp8" : "bf16"));
     if (const Word* states = given(ServerKey::state_type); states != nullptr && states->text != "auto")
       draft_.set("precision.states", std::string(states->text == "bfloat16" ? "bf16" : "fp32"), states->place);
   }
 
-  void set_pools(std::int64_t gpus) {
+  void set_pools(const ServerPlace& place) {
+    const std::int64_t gpus = place.gpus;
     std::int64_t tensor = count(ServerKey::tensor, 1), data = count(ServerKey::data, 1), attention = 1;
     // SGLang: with an exchange of its own between experts these lie on all tensor ranks, whatever --ep-size says
     // (server_args.py, _handle_a2a_moe).
@@ -345,6 +485,7 @@ class ServerDraft {
     const bool exchanges = exchange != nullptr && exchange->text != "none";
     std::int64_t replicas = 1, expert = exchanges ? tensor : count(ServerKey::expert, 1);
     const std::int64_t pipeline = count(ServerKey::pipeline, 1);
+    if (server_.engine == "trtllm" && on(ServerKey::attention_data)) data = tensor;  // a group is a rank there
     if (on(ServerKey::attention_data)) {  // SGLang: of the tensor ranks, so many groups
       const Word& word = *given(ServerKey::attention_data);
       if (tensor % data != 0)
@@ -362,6 +503,7 @@ class ServerDraft {
                                                                "dense model are",
                                                                data));
     }
+    replicas *= place.replicas;
     std::vector<std::string> pool{
         fmt::format("replicas: {}, parallelism: {{tensor: {}, pipeline: {}, expert: {}, attention_data: {}}}", replicas,
                     tensor, pipeline, expert, attention)};
@@ -370,7 +512,11 @@ class ServerDraft {
         pool.push_back(fmt::format("{}: {}", name, Settings::scalar(word->text, word->place).as_int(1, 1'000'000)));
     };
     add(ServerKey::sequences, "max_sequences");
-    add(ServerKey::tokens, "max_batched_tokens");
+    // SGLang: a chunk of -1 tokens is a prompt whole.
+    const Word* chunk = given(ServerKey::tokens);
+    const bool whole = chunk != nullptr && chunk->text == "-1" && server_.engine == "sglang";
+    if (whole) pool.emplace_back("chunked_prefill: false");
+    if (!whole) add(ServerKey::tokens, "max_batched_tokens");
     add(ServerKey::block, "block_tokens");
     add(ServerKey::redundant, "redundant_experts");
     add(ServerKey::polls, "polls_every");
@@ -399,6 +545,8 @@ class ServerDraft {
   const ServerFlags& server_;
   ServerLine line_;
   Draft draft_;
+  bool checkpoint_weights_ = false;  // its files say the types
+  std::string checkpoint_cache_;
 };
 
 }  // namespace
@@ -413,7 +561,8 @@ const ServerFlag* ServerFlags::find(std::string_view name) const {
   for (const ServerFlag& flag : flags) {
     for (std::size_t from = 0; from < flag.names.size();) {
       const std::size_t end = std::min(flag.names.find(' ', from), flag.names.size());
-      if (flag.names.substr(from, end - from) == name) return &flag;
+      const std::string_view each = flag.names.substr(from, end - from);
+      if (each == name || (each.ends_with("*") && name.starts_with(each.substr(0, each.size() - 1)))) return &flag;
       from = end + 1;
     }
   }
@@ -441,7 +590,7 @@ ShellRuns runs_of(const ServerFlags& server, const std::string& text, const std:
 
 Draft import_server(const std::string& engine, const std::vector<std::string>& arguments, std::int64_t gpus,
                     const std::vector<std::string>& sets, const ShellGiven& script) {
-  const ServerFlags& server = server_flags(engine);
+  server_flags(engine);
   if (arguments.empty())
     throw sim::UserError(
         fmt::format("orrery: import {}: got no arguments, expected a launch line or a file that holds one", engine));
@@ -459,6 +608,12 @@ Draft import_server(const std::string& engine, const std::vector<std::string>& a
       text += quoted + "' ";
     }
   }
+  return import_server_script(engine, text, file, {gpus, 1}, sets, script);
+}
+
+Draft import_server_script(const std::string& engine, const std::string& text, const std::string& file,
+                           const ServerPlace& place, const std::vector<std::string>& sets, const ShellGiven& script) {
+  const ServerFlags& server = server_flags(engine);
   const ShellRuns runs = runs_of(server, text, file, script);
   LaunchScript ways{{}, runs.unset, runs.remarks};
   // Ways on which the script ends ahead of the server are none of its own, unless all are.
@@ -472,8 +627,23 @@ Draft import_server(const std::string& engine, const std::vector<std::string>& a
   if (starting.empty()) starting.push_back(&runs.ways.front());
   for (const ShellWay* way : starting) ways.ways.push_back({{}, {}, {file, 1, 1}, way->decisions, {}});
   return draft_of_ways(ways, [&](std::size_t way) {
-    return ServerDraft(server, line_of(server, command_of(server, *starting[way], {file, 1, 1})), file)
-        .made(gpus, sets, *starting[way]);
+    const ServerLine line = line_of(server, command_of(server, *starting[way], {file, 1, 1}), *starting[way]);
+    const auto made = [&](const ServerLine& of) {
+      return ServerDraft(server, of, file).made(place, sets, *starting[way]);
+    };
+    Draft draft = made(line);
+    std::vector<SaidKey> said;
+    std::vector<ServerKey> keys;
+    for (const auto& [key, shown] : line.flags) {
+      keys.push_back(key);
+      said.push_back({{shown, shown.substr(0, shown.find(' '))}, shown});
+    }
+    tell_idle(draft, said, [&](std::size_t i) {
+      ServerLine rest = line;
+      rest.values.erase(keys[i]);
+      return made(rest);
+    });
+    return draft;
   });
 }
 

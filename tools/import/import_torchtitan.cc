@@ -9,6 +9,7 @@
 #include <map>
 
 #include "sim/error.h"
+#include "tools/import/idle_keys.h"
 #include "tools/import/import.h"
 #include "tools/import/known_optimizers.h"
 #include "tools/import/sections.h"
@@ -175,17 +176,7 @@ void take_work(Sections& config, Draft& draft) {
   take_optimizer(config.word({"optimizer.name"}, "AdamW"), draft);
 }
 
-}  // namespace
-
-Draft import_torchtitan(const std::string& file, std::int64_t gpus) {
-  if (file.ends_with(".py")) {
-    read_text(file);
-    throw sim::UserError(
-        {file, 1, 1}, "torchtitan",
-        "got a configuration in Python (TorchTitan since February 2026), which is not read, expected the TOML of "
-        "releases before; its model, degrees and batch make a scenario: orrery run --model M --device D --gpus N");
-  }
-  const Settings document = read_toml(file);
+Draft torchtitan_draft(const std::string& file, const Settings& document, std::int64_t gpus) {
   if (document.find("training") == nullptr && document.find("model") == nullptr)
     throw sim::UserError({file, 1, 1}, "training", "is not there, expected a training configuration of TorchTitan");
   Sections config(document);
@@ -203,6 +194,19 @@ Draft import_torchtitan(const std::string& file, std::int64_t gpus) {
                              "fault_tolerance", "memory_estimation", "faketensor", "mx", "debug"},
                             "changes no work of a step that is modelled");
   return draft;
+}
+}  // namespace
+
+Draft import_torchtitan(const std::string& file, std::int64_t gpus) {
+  if (file.ends_with(".py")) {
+    read_text(file);
+    throw sim::UserError(
+        {file, 1, 1}, "torchtitan",
+        "got a configuration in Python (TorchTitan since February 2026), which is not read, expected the TOML of "
+        "releases before; its model, degrees and batch make a scenario: orrery run --model M --device D --gpus N");
+  }
+  return tell_idle_keys(read_toml(file),
+                        [&](const Settings& document) { return torchtitan_draft(file, document, gpus); });
 }
 
 }  // namespace orrery::tools

@@ -2,9 +2,16 @@
 // See known_recipes.h. Left out: models that do not ship here (StarCoder, Baichuan, ChatGLM, Hyena).
 #include "tools/import/known_recipes.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <array>
 #include <cctype>
+#include <cstdlib>
+#include <filesystem>
 #include <map>
+
+#include "tools/import/import.h"
 
 namespace orrery::tools {
 
@@ -209,6 +216,29 @@ std::vector<std::string> recipe_names() {
 const RecipeLayout* layout_of_recipe(const std::string& name) {
   const auto found = shipped_layouts().find(name);
   return found != shipped_layouts().end() ? &found->second : nullptr;
+}
+
+std::pair<std::string, std::string> bridge_release(const std::string& file) {
+  constexpr std::array<const char*, 7> kByMinor{"megatron-bridge-25.09",
+                                                "megatron-bridge-25.09",
+                                                "nemo-25.11",
+                                                "nemo-26.02",
+                                                "nemo-26.04",
+                                                "nemo-26.06",
+                                                "nemo-26.08"};
+  std::error_code error;
+  std::filesystem::path folder = std::filesystem::absolute(file, error).lexically_normal().parent_path();
+  for (int above = 0; above < 12 && folder.has_relative_path(); ++above, folder = folder.parent_path()) {
+    const std::filesystem::path info = folder / "src/megatron/bridge/package_info.py";
+    if (!std::filesystem::is_regular_file(info, error)) continue;
+    const std::string text = read_text(info.string());
+    const std::size_t at = text.find("MINOR = ");
+    if (at == std::string::npos) break;
+    const int minor = std::clamp(std::atoi(text.c_str() + at + 8), 0, 99);
+    const std::string release = kByMinor[std::min<std::size_t>(static_cast<std::size_t>(minor), kByMinor.size() - 1)];
+    return {release, fmt::format("{}, as package_info.py of its tree says Megatron-Bridge 0.{}", release, minor)};
+  }
+  return {"nemo-26.08", "nemo-26.08, Megatron-Bridge 0.6"};
 }
 
 }  // namespace orrery::tools

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace orrery::tools {
@@ -27,5 +28,9 @@ struct RecipeLayout {
 };
 /// The layout of a recipe's module, or nullptr. Both libraries have the same but for lengths of Llama 3.1's.
 const RecipeLayout* layout_of_recipe(const std::string& name);
+
+/// The container of the Megatron-Bridge in whose tree a recipe lies (the summary of performance of its tags v0.1.0 to
+/// v0.6.0), else the newest; and what says so.
+std::pair<std::string, std::string> bridge_release(const std::string& file);
 
 }  // namespace orrery::tools

@@ -6,6 +6,8 @@
 #include <cctype>
 #include <vector>
 
+#include "tools/import/import.h"
+
 namespace orrery::tools {
 
 std::optional<std::pair<std::string, std::int64_t>> vocabulary_of(const std::string& type, std::string files) {
@@ -54,6 +56,18 @@ std::optional<std::pair<std::string, std::int64_t>> vocabulary_of(const std::str
     if (each.first == type) return each;
   }
   return std::nullopt;
+}
+
+void pad_vocabulary(Draft& draft, std::int64_t multiple, std::int64_t vocabulary) {
+  constexpr std::int64_t kOfMegatron = 128;  // what a scenario's software does by itself
+  if (multiple == kOfMegatron) return;
+  const sim::Settings* said = draft.document().find_path("model.vocab");
+  const std::int64_t words = said != nullptr ? said->as_int(1, 1'000'000'000) : vocabulary;
+  const sim::Settings* split = draft.document().find_path("parallelism.tensor");
+  const std::int64_t tensor = split != nullptr ? split->as_int(1, 1'000'000) : 1, unit = multiple * tensor;
+  const std::int64_t rows = (words + unit - 1) / unit * unit;
+  if (rows != words) draft.apply(fmt::format("model.vocab={}", rows));
+  if (rows % (kOfMegatron * tensor) != 0) draft.apply("software.pads_vocabulary=false");
 }
 
 }  // namespace orrery::tools

@@ -91,6 +91,9 @@ const std::set<std::string>& newer_flags() {
                                             "moe-paged-stash",
                                             "pipeline-model-parallel-layout",
                                             "torch-fsdp2-no-reshard-after-forward",
+                                            "make-vocab-size-divisible-by",
+                                            "no-pad-vocab-size",
+                                            "disable-pad-vocab-size",
                                             "vocab-extra-ids"};
   return kTaken;
 }
@@ -417,7 +420,6 @@ const std::vector<std::pair<std::string, std::vector<std::string>>>& skipped_fla
         "use-precision-aware-optimizer",
         "empty-unused-memory-level"}},
       {"positions up to the sequence's length count", {"max-position-embeddings"}},
-      {"the vocabulary is padded to a multiple of 128 x tensor", {"make-vocab-size-divisible-by"}},
       {"without layers of their own a split as even as it can be is taken",
        {"account-for-embedding-in-pipeline-split", "account-for-loss-in-pipeline-split"}},
       {"every layer is kept as it is", {"distribute-saved-activations", "distribute-checkpointed-activations"}},

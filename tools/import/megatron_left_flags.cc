@@ -128,8 +128,6 @@ constexpr Named kWithoutEffect[] = {
      "step-batch-size-schedule decrease-batch-size-if-needed phase-transition-iterations"},
     {"evaluation has the training's batch",
      "start-eval-at-iter eval-* full-validation test-mode"},
-    {"the vocabulary is padded to a multiple of 128 x tensor",
-     "no-pad-vocab-size disable-pad-vocab-size"},
     {"former names, which Megatron-LM refuses",
      "batch-size model-parallel-size"},
 };

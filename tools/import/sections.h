@@ -52,6 +52,13 @@ class Sections {
   }
   /// Whether anybody asked for the key.
   bool asked(const std::string& path) const { return asked_.contains(path); }
+  const std::set<std::string>& asked_paths() const { return asked_; }
+  /// The paths of all keys that nobody asked for.
+  std::vector<std::string> unasked() const {
+    std::vector<std::string> rest;
+    collect(document_, "", rest);
+    return rest;
+  }
   /// Keys that nobody asked for, a remark for each section; and those that another one overrules.
   void remark_on_the_rest(Draft& draft, const std::set<std::string>& known, const std::string& why) const;
 

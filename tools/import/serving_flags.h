@@ -14,6 +14,7 @@ namespace orrery::tools {
 
 enum class ServerKey : std::uint8_t {
   none,
+  unmodelled,  // as none, and of weight: it is said first
   model,
   tensor,
   pipeline,
@@ -37,13 +38,16 @@ enum class ServerKey : std::uint8_t {
   exchange,  // SGLang: how tokens go to experts on other ranks, and that they do
   quantization,
   type,
+  options,         // a file of further options, in YAML
   generation,      // where what requests leave open comes from
   generation_over  // vLLM: what takes the place of the model's, as JSON
 };
 
 struct ServerFlag {
   enum class Form : std::uint8_t { value, switches };
-  std::string_view names;  // with `-` for `_`, the first is the one that is written; others behind blanks
+  /// With `-` for `_`, the first is the one that is written, others behind blanks; one that ends with * stands for all
+  /// that begin so.
+  std::string_view names;
   ServerKey key = ServerKey::none;
   Form form = Form::value;
   std::string_view why = "";  // of none: without effect on times, or not modelled
@@ -68,6 +72,13 @@ std::string flag_name(std::string_view word);
 /// runs.
 Draft import_server(const std::string& engine, const std::vector<std::string>& arguments, std::int64_t gpus,
                     const std::vector<std::string>& sets, const ShellGiven& script = {});
+/// Where a launch line is run: GPUs of the cluster, at least, and how often it is run beside itself.
+struct ServerPlace {
+  std::int64_t gpus = 1, replicas = 1;
+};
+/// Of the text of a file.
+Draft import_server_script(const std::string& engine, const std::string& text, const std::string& file,
+                           const ServerPlace& place, const std::vector<std::string>& sets, const ShellGiven& script);
 /// The launch lines of a served scenario, one for each pool, with what has no flag as comments.
 std::string server_arguments(const std::string& engine, const sim::Settings& document);
 

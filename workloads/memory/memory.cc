@@ -411,19 +411,27 @@ StateStyles state_styles(const DataParallelism& data, const DataApart& apart, co
 }
 
 /// Weights that are not trained, as they are held: a quantised one is not kept in 16 bit too. What no style of
-/// `frozen` shares out is whole.
-double frozen_parameter_bytes(const Method& method, const StageLayout& stage, const std::vector<StateStyle>& frozen) {
+/// `frozen` shares out is whole. Where weights lie with the host, the shares of those do too (FSDP2's CPUOffloadPolicy
+/// moves every parameter of its modules, DeepSpeed's offload_param every partition, whether it is trained or not).
+struct FrozenMemory {
+  double device = 0, host = 0;
+};
+FrozenMemory frozen_parameter_bytes(const Method& method, const StageLayout& stage,
+                                    const std::vector<StateStyle>& frozen) {
   const FrozenBytes bytes = frozen_bytes(method.adapters, method.precision);
   const auto of = [&](HeldPart which) {
     const StageParameters held = parameters_of_stage(stage, which);
     return held.blocks * bytes.blocks + held.ends * bytes.ends;
   };
-  double sum = of(HeldPart::frozen);
+  FrozenMemory held{of(HeldPart::frozen), 0};
   for (const StateStyle& shared : frozen) {
     const double whole = of(shared.data.held), second = real(shared.data.among.ranks.secondary);
-    sum += whole * (1 / shared.weights_shared_by() - 1) + (second > 0 ? whole / second : 0);
+    const double share = whole / shared.weights_shared_by() + (second > 0 ? whole / second : 0);
+    const bool leaves = shared.host.states.parameters;
+    held.device += (leaves ? 0 : share) - whole;
+    held.host += leaves ? whole / shared.weights_shared_by() : 0;
   }
-  return sum;
+  return held;
 }
 
 /// Beyond this rank's share, which stays.
@@ -547,7 +555,9 @@ std::vector<StageMemory> stage_memory(const Job& job, const LayerSplit& split) {
     const StageParameters experts = tables ? StageParameters{} : apart;
     StageMemory m = sum_of(model_states(style, held), model_states(of_experts, experts));
     if (tables) m = sum_of(m, table_states(job.model.recommender, apart.all));
-    if (adapts) m.parameters += frozen_parameter_bytes(job.method, here, frozen);
+    const FrozenMemory still_held = adapts ? frozen_parameter_bytes(job.method, here, frozen) : FrozenMemory{};
+    m.parameters += still_held.device;
+    m.host += still_held.host;
     if (!adapts) {  // adapters compute in 16 bit, and frozen weights are held in the type of the products
       m.parts.weight_copies = weight_copy_bytes(style, held.blocks) + weight_copy_bytes(of_experts, experts.blocks);
       m.parameters -= spared_weight_bytes(style, held.blocks) + spared_weight_bytes(of_experts, experts.blocks);
