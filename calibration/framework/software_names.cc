@@ -28,6 +28,8 @@ using Words = std::array<std::string_view, N>;
 std::string_view name_of(WeightGradients one) { return word(one, Words<3>{"apart", "fused", "fused_16bit"}); }
 std::string_view name_of(QueryLayers one) { return word(one, Words<3>{"joint", "parted", "separate"}); }
 std::string_view name_of(Casts one) { return word(one, Words<4>{"apart", "fused", "scaled", "scaled_by_makers"}); }
+std::string_view name_of(ScaleOrder one) { return word(one, Words<3>{"as_cast", "of_operands", "of_weights"}); }
+std::string_view name_of(RotatedColumns one) { return word(one, Words<2>{"with_rows", "apart"}); }
 std::string_view name_of(BucketCut one) {
   return word(one, Words<4>{"every_chunk", "by_weight", "first_chunk", "as_model"});
 }

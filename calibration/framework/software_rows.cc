@@ -317,10 +317,14 @@ std::vector<Row> kernel_rows() {
              "tensor- and data-parallel ranks at the end of every pass of a chunk, which the device waits for."),
       choice("casts", &S::layers, &LayerStyle::casts,
              {Casts::apart, Casts::fused, Casts::scaled, Casts::scaled_by_makers},
-             "Casts of operands to 8 bits or fewer: apart, kernels of their own; fused, inside the norm or activation "
-             "ahead; scaled, in fp8 a scale of each tensor, whose largest magnitude is looked for in a pass ahead of a "
-             "cast, other types apart; scaled_by_makers, the norm or activation looks for it and a cast reads its "
-             "tensor once, other types fused."),
+             "Casts of operands to 8 bits or fewer: apart, kernels of their own; fused, to fp8 inside the norm or "
+             "activation ahead; scaled, in fp8 a scale of each tensor, whose largest magnitude is looked for in a pass "
+             "ahead of a cast; scaled_by_makers, the norm or activation looks for it and a cast reads its tensor once. "
+             "Other types are cast apart, since rows and columns have scales of their own."),
+      choice("rotated_columns", &S::layers, &LayerStyle::rotated_columns,
+             {RotatedColumns::with_rows, RotatedColumns::apart},
+             "Of what nvfp4's weight gradients multiply, columns are rotated (a random Hadamard transform) and cast: "
+             "with_rows, by the kernel that casts the rows; apart, by one that reads the tensor once more."),
       number("qkv_copies", &S::attention_style, &AttentionStyle::qkv_copies, {"0", "20"},
              "Times that queries, keys and values are copied between the linear layer that makes them and attention."),
       number("qkv_gradient_copies", &S::attention_style, &AttentionStyle::qkv_gradient_copies, {"0", "20"},
@@ -554,6 +558,11 @@ std::vector<Row> gemm_rows() {
           "column_cast_traffic", kLinear, &LinearStyle::column_cast_traffic, {"1", "20"},
           "Bytes that a cast with scales of columns (fp8-rowwise) moves, over those of one with scales of rows: what "
           "it writes column by column takes whole sectors of memory."),
+      choice("scale_order", kRates, &GemmRates::scale_order,
+             {ScaleOrder::as_cast, ScaleOrder::of_operands, ScaleOrder::of_weights},
+             "Scales of blocks (mxfp8, nvfp4) that a kernel ahead of each product puts in the order that matrix units "
+             "read: as_cast, none; of_operands, both operands'; of_weights, weights' alone in mxfp8, whose activations "
+             "and gradients are cast in that order, and both operands' in nvfp4."),
       number("rows_scaled_rate", kRates, &GemmRates::rows_scaled, {"0.1", "2"},
              "Rate of a linear layer's forward GEMM with scales of rows (fp8-rowwise) that sums over 8192 elements or "
              "more, over that of one with one scale for each operand; up to 4096 both are taken to be as fast."),

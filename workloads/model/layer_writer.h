@@ -63,7 +63,8 @@ class LayerWriter {
   double fused_cast() const { return fuses_cast() ? operand_ : 0; }
   /// A GEMM of a type with scales reads operands that somebody has to cast, by rows and by columns (or transposed):
   /// inside the kernel before it when the software fuses that, else in a kernel of its own (reads 16 bit, writes
-  /// twice), and where the whole tensor has a scale too, after one that looks for the largest magnitude.
+  /// twice), and where the whole tensor has a scale too, after one that looks for the largest magnitude. nvfp4's
+  /// columns may be rotated and cast by a third.
   void cast(double elements, const char* name, Direction direction);
   /// Likewise of a tensor that no kernel of the software's makes which could cast it: it comes from an exchange, or
   /// goes to products that are dealt out to experts.
@@ -106,8 +107,9 @@ class LayerWriter {
   }
   /// Reads and writes, with a mask of one byte.
   void dropout(double elements, const char* name, Direction direction);
-  /// How a half of a block ends: back onto the residual stream.
-  void bias_dropout_residual();
+  /// How a half of a block ends: back onto the residual stream. `products`: those whose output it adds, each of which
+  /// casts the stream's gradient; two that share the tokens out are one.
+  void bias_dropout_residual(double products = 1);
 
   /// The copies of a layer that is, or is part of, a unit of sharded parameters.
   void copied_unit(Layer& layer, bool again) const;
@@ -175,7 +177,13 @@ class LayerWriter {
   }
   /// A scale of each row, of what is cast in high precision for each product.
   bool scales_rows() const { return computation_.precision.matmul == DataType::fp8_rowwise; }
-  bool fuses_cast() const { return quantised() && casts_in_makers() && !scales_twice(); }
+  /// Transformer Engine's norms and activations write fp8 of one scale; whatever has scales of rows and of columns is
+  /// cast from 16 bits by a kernel of its own (transformer_engine/pytorch/csrc/extensions/normalization.cpp, UNFUSED;
+  /// module/linear.py). Left out: cuDNN's norms, which some recipes of Megatron-Bridge ask for
+  /// (NVTE_NORM_FWD_USE_CUDNN).
+  bool fuses_cast() const {
+    return computation_.precision.matmul == DataType::fp8 && casts_in_makers() && !scales_twice();
+  }
   bool casts_in_makers() const {
     return style().casts == calibration::Casts::fused || style().casts == calibration::Casts::scaled_by_makers;
   }
