@@ -107,6 +107,14 @@ void load_gemms(const Settings& section, DeviceProfile::Model& m) {
   }
 }
 
+/// Of a type that runs like fp8, whose kernels read more scales.
+void load_mxfp8_products(const Settings& document, DeviceProfile::Model& m) {
+  const Settings* s = document.find("mxfp8_products");
+  if (s == nullptr || document.at("gemm").find("mxfp8") != nullptr) return;
+  m.gemm[index(DataType::mxfp8)].form_factor = {s->get_number("forward", 1.0), s->get_number("data_gradient", 1.0),
+                                                s->get_number("weight_gradient", 1.0)};
+}
+
 using sim::real;
 
 }  // namespace
@@ -121,6 +129,7 @@ DeviceProfile DeviceProfile::load(const sim::Settings& document) {
   load_sustained(document, *m);
   load_power(document, m->sheet.processors, m->power);
   load_gemms(document.at("gemm"), *m);
+  load_mxfp8_products(document, *m);
   load_experts(document.find("experts"), *m);
   m->attention = load_attention(document.at("attention"), *m);
   m->error.attention = load_uncertainty(document.at("attention").find("error"));

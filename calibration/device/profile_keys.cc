@@ -62,6 +62,13 @@ void data_sheet(Docs& out) {
           sim::key_row("sustained.attention", "number", "", "sustained.matmul", {},
                        "Factor on the rate of fused attention.", {"0.2", "1"}),
           sim::key_row("sustained.provenance", "text", "", "-", {}, "Where the factors come from."),
+          sim::key_row(
+              "mxfp8_products", "mapping", "", "-", {},
+              "Time of matrix products in mxfp8 over those in fp8, where gemm has no table of its own for it."),
+          sim::key_row("mxfp8_products.forward", "number", "", "1", {}, "Of the forward pass.", {"0.5", "2"}),
+          sim::key_row("mxfp8_products.data_gradient", "number", "", "1", {}, "Of the input's gradient.", {"0.5", "2"}),
+          sim::key_row("mxfp8_products.weight_gradient", "number", "", "1", {}, "Of the weight's.", {"0.5", "2"}),
+          sim::key_row("mxfp8_products.provenance", "text", "", "-", {}, "Where they come from."),
           sim::key_row("node", "mapping", "", "", {},
                        "How the GPUs of a node reach each other; see the keys of a node."),
       });

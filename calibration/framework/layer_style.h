@@ -26,6 +26,12 @@ enum class QueryLayers : std::uint8_t { joint, parted, separate };
 /// norms alone, or norms and activations; or, where all of it shares a scale, behind a pass that looks for its largest
 /// magnitude, which norms may have looked for.
 enum class Casts : std::uint8_t { apart, fused, by_norms, by_norms_and_activations, scaled, scaled_by_makers };
+/// Which scales of blocks (mxfp8, nvfp4) a kernel puts in the order that matrix units read, ahead of the product: none,
+/// both operands', or, where mxfp8's activations and gradients are cast in that order, weights' alone.
+enum class ScaleOrder : std::uint8_t { as_cast, of_operands, of_weights };
+/// Columns of what nvfp4's weight gradients multiply, which are rotated (a random Hadamard transform): cast beside the
+/// rows, or by a kernel of their own.
+enum class RotatedColumns : std::uint8_t { with_rows, apart };
 /// The optimizer's states: fp32; with moments of 16 bits; or all in the type of the weights, which are updated as they
 /// are.
 enum class OptimizerStates : std::uint8_t { fp32, moments_16bit, as_weights };
@@ -53,6 +59,8 @@ std::string_view name_of(AttentionKind attention);
 std::string_view name_of(WeightGradients gradients);
 std::string_view name_of(QueryLayers layers);
 std::string_view name_of(Casts casts);
+std::string_view name_of(ScaleOrder order);
+std::string_view name_of(RotatedColumns columns);
 std::string_view name_of(OptimizerStates states);
 std::string_view name_of(OffloadedGradients gradients);
 std::string_view name_of(GradientBuffers buffers);
@@ -61,11 +69,12 @@ std::string_view name_of(UnitGathers gathers);
 std::string_view name_of(OutputCopy copy);
 std::string_view name_of(Graphs graphs);
 
-/// Rates of linear layers' GEMMs.
+/// Rates of linear layers' GEMMs, and what goes ahead of them.
 struct GemmRates {
   double misaligned = 1;   // of a 16-bit one whose rows do not begin at 16 bytes, over an aligned one
   double of_library = 1;   // of any 16-bit one, over that with the library that the device was measured with
   double rows_scaled = 1;  // of a forward one with scales of rows and long sums, over one with one scale
+  ScaleOrder scale_order = ScaleOrder::as_cast;
   bool operator==(const GemmRates&) const = default;
 };
 
@@ -114,6 +123,7 @@ struct ExpertHabits {
 struct LayerStyle {
   Recipes recipes;
   Casts casts = Casts::apart;
+  RotatedColumns rotated_columns = RotatedColumns::with_rows;
   /// Of fp8: a scale of each tensor, found by a pass of its own, or by whatever kernel.
   bool looks_for_scales() const { return casts == Casts::scaled; }
   bool has_tensor_scales() const { return casts == Casts::scaled || casts == Casts::scaled_by_makers; }

@@ -315,14 +315,19 @@ std::vector<Row> kernel_rows() {
              {AmaxReduction::none, AmaxReduction::every_pass},
              "Where the largest magnitudes that scales of fp8 follow are reduced: every_pass, by an all-reduce over "
              "tensor- and data-parallel ranks at the end of every pass of a chunk, which the device waits for."),
-      choice("casts", &S::layers, &LayerStyle::casts,
-             {Casts::apart, Casts::fused, Casts::by_norms, Casts::by_norms_and_activations, Casts::scaled,
-              Casts::scaled_by_makers},
-             "Casts of operands to 8 bits or fewer: apart, kernels of their own; fused, inside the kernel ahead; "
-             "by_norms, by_norms_and_activations, inside these alone, other types than fp8 fused; scaled, in fp8 a "
-             "scale of each tensor, whose largest magnitude is looked for in a pass ahead of a cast, other types "
-             "apart; scaled_by_makers, norms look for it and a cast of what they make reads it once, other types "
-             "fused."),
+      choice(
+          "casts", &S::layers, &LayerStyle::casts,
+          {Casts::apart, Casts::fused, Casts::by_norms, Casts::by_norms_and_activations, Casts::scaled,
+           Casts::scaled_by_makers},
+          "Casts of operands to 8 bits or fewer: apart, kernels of their own; fused, to fp8 inside the kernel ahead; "
+          "by_norms, by_norms_and_activations, inside these alone; scaled, in fp8 a scale of each tensor, whose "
+          "largest magnitude is looked for in a pass ahead of a cast; scaled_by_makers, norms look for it and a cast "
+          "of what they make reads it once. Other types are cast apart, since rows and columns have scales of their "
+          "own."),
+      choice("rotated_columns", &S::layers, &LayerStyle::rotated_columns,
+             {RotatedColumns::with_rows, RotatedColumns::apart},
+             "Of what nvfp4's weight gradients multiply, columns are rotated (a random Hadamard transform) and cast: "
+             "with_rows, by the kernel that casts the rows; apart, by one that reads the tensor once more."),
       number("qkv_copies", &S::attention_style, &AttentionStyle::qkv_copies, {"0", "20"},
              "Times that queries, keys and values are copied between the linear layer that makes them and attention."),
       number("qkv_gradient_copies", &S::attention_style, &AttentionStyle::qkv_gradient_copies, {"0", "20"},
@@ -556,6 +561,11 @@ std::vector<Row> gemm_rows() {
           "column_cast_traffic", kLinear, &LinearStyle::column_cast_traffic, {"1", "20"},
           "Bytes that a cast with scales of columns (fp8-rowwise) moves, over those of one with scales of rows: what "
           "it writes column by column takes whole sectors of memory."),
+      choice("scale_order", kRates, &GemmRates::scale_order,
+             {ScaleOrder::as_cast, ScaleOrder::of_operands, ScaleOrder::of_weights},
+             "Scales of blocks (mxfp8, nvfp4) that a kernel ahead of each product puts in the order that matrix units "
+             "read: as_cast, none; of_operands, both operands'; of_weights, weights' alone in mxfp8, whose activations "
+             "and gradients are cast in that order, and both operands' in nvfp4."),
       number("rows_scaled_rate", kRates, &GemmRates::rows_scaled, {"0.1", "2"},
              "Rate of a linear layer's forward GEMM with scales of rows (fp8-rowwise) that sums over 8192 elements or "
              "more, over that of one with one scale for each operand; up to 4096 both are taken to be as fast."),

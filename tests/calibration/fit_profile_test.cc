@@ -286,6 +286,24 @@ TEST_CASE("measured scans become the rates of their kinds, and those that were n
   CHECK(load(fit_profile(known_facts(shipped.device), Samples{}, &shipped)).scan(s) == shipped.device.scan(s));
 }
 
+TEST_CASE("widths of heads that were timed are knots of attention's correction, and no others") {
+  const auto knots = [](const std::vector<std::int64_t>& widths) {
+    std::vector<AttentionSample> samples;
+    for (const std::int64_t width : widths)
+      for (int i = 0; i < 500; ++i) {
+        AttentionSample one;
+        one.shape.head_dim = width;
+        samples.push_back(one);
+      }
+    return attention_options(samples).k;
+  };
+  CHECK(knots({128}) == std::vector<double>{128});
+  CHECK(knots({64, 128}) == std::vector<double>{64, 128});
+  CHECK(knots({64, 128, 256}) == std::vector<double>{64, 128, 256});
+  CHECK(knots({64, 128, 512}) == std::vector<double>{64, 128, 256, 512});
+  CHECK(knots({64, 192}) == std::vector<double>{64, 128});
+}
+
 TEST_CASE("measured sparse attention becomes its kernels' rates, each at the peak of the type that it ran in") {
   const DeviceProfile h100 = profile("h100-sxm-80gb");
   const double bandwidth = h100.memory_bandwidth().value();

@@ -95,6 +95,33 @@ TEST_CASE("a device multiplies what its data sheet says, and scales in software 
   CHECK(four > eight / 2.5);
 }
 
+TEST_CASE("Blackwell's casts and products take what Transformer Engine's own were published to take") {
+  // ROCm/TransformerEngine, pull request 598, on a B200: 8192 x 8192 elements of bf16 to mxfp8, by rows and columns,
+  // and by columns alone.
+  const DeviceProfile b200 = profile("b200-sxm-180gb");
+  const double elements = 8192.0 * 8192, operand = operand_bytes(DataType::mxfp8);
+  const auto cast = [&](double written) {
+    return seconds(b200.streaming(Streaming::cast_transpose, elements * (2 + written)));
+  };
+  CHECK(cast(2 * operand) == Approx(52.34e-6).epsilon(0.1));
+  CHECK(cast(operand) == Approx(39.61e-6).epsilon(0.1));
+  // NVIDIA/TransformerEngine of August 2026, docs/examples/gemm_profiling: 15,872 tokens through four forward products
+  // on a B300, casts apart; of mxfp8's time about a hundredth goes to scales.
+  const DeviceProfile b300 = profile("b300-sxm-288gb");
+  const auto layer = [&](DataType type) {
+    double sum = 0;
+    for (const auto& [n, k] : {std::pair{12288, 4096}, {4096, 4096}, {16384, 4096}, {4096, 16384}})
+      sum += seconds(b300.gemm({type, 15872, n, k}));
+    return sum;
+  };
+  CHECK(layer(DataType::bf16) == Approx(4.250e-3).epsilon(0.1));
+  CHECK(layer(DataType::fp8) == Approx(2.158e-3).epsilon(0.1));
+  CHECK(layer(DataType::mxfp8) == Approx(2.365e-3).epsilon(0.1));
+  CHECK(layer(DataType::nvfp4) == Approx(1.254e-3).epsilon(0.1));
+  // All three tables but one are this B300's: what it says of mxfp8 is its share of fp8, (2.365 - 0.021) / 2.158.
+  CHECK(layer(DataType::mxfp8) / layer(DataType::fp8) == Approx(1.09).epsilon(0.01));
+}
+
 TEST_CASE("a V100 has fp16 alone of the types of 16 bits, and a DGX-1's links") {
   // Data sheet: 125 TFLOP/s in tensor cores, 15.7 in fp32, 900 GB/s, 300 W, six links of 25 GB/s each way.
   const DeviceProfile v100 = profile("v100-sxm-32gb"), small = profile("v100-sxm-16gb"),

@@ -167,15 +167,16 @@ TEST_CASE("norms of queries and keys: a kernel for each and direction, their inp
 
 TEST_CASE(
     "casts of scaled types: twice the operand with its scales, after a look at the tensor where it has a scale too") {
-  const auto cast_bytes = [](DataType type, bool fused) {
+  const auto cast_bytes = [](DataType type, bool fused, bool apart = false) {
     Computation c;
     c.precision.matmul = type;
+    if (apart) c.style.rotated_columns = calibration::RotatedColumns::apart;
     c.style.casts = fused ? calibration::Casts::fused : calibration::Casts::apart;
     double each = 0;
     const Network network = gpt(small(), {}, c);
     for (const LayerOp& op : network.layer(1).ops) {
       const auto* stream = std::get_if<StreamingOp>(&op);
-      if (stream != nullptr && std::string(stream->name) == "cast activation") each = stream->bytes_each;
+      if (stream != nullptr && std::string(stream->name) == "cast activation") each += stream->bytes_each;
     }
     return each;
   };
@@ -184,9 +185,94 @@ TEST_CASE(
   CHECK(cast_bytes(DataType::mxfp8, false) == 2 + 2 * (1 + 1.0 / 32));
   CHECK(cast_bytes(DataType::fp8_blockwise, false) == 2 + 2 * (1 + 4.0 / 128));
   CHECK(cast_bytes(DataType::nvfp4, false) == 2 + 2 + 2 * (0.5 + 1.0 / 16));
-  // What makes a tensor can cast it, but not by a scale of the whole of it.
-  CHECK(cast_bytes(DataType::mxfp8, true) == 0);
+  // What makes a tensor can cast it, but not by scales of rows and of columns, nor by a scale of the whole of it.
+  CHECK(cast_bytes(DataType::fp8, true) == 0);
+  CHECK(cast_bytes(DataType::mxfp8, true) == cast_bytes(DataType::mxfp8, false));
   CHECK(cast_bytes(DataType::nvfp4, true) == cast_bytes(DataType::nvfp4, false));
+  // Columns that are rotated by a kernel of their own are read once more, and those alone.
+  CHECK(cast_bytes(DataType::nvfp4, false, true) == 3 * 2 + 2 * (0.5 + 1.0 / 16));
+  CHECK(cast_bytes(DataType::mxfp8, false, true) == cast_bytes(DataType::mxfp8, false));
+}
+
+TEST_CASE("scales of blocks are put in order ahead of products, of both operands or of weights alone") {
+  const calibration::DeviceProfile device = calibration_test::profile("b200-sxm-180gb");
+  struct Found {
+    double scales = 0, both = 0, weights = 0;  // kernels that order them, and elements of operands
+    double bytes = 0;
+  };
+  const auto found = [&](DataType type, calibration::ScaleOrder order) {
+    Computation c;
+    c.precision.matmul = type;
+    calibration::GemmRates rates;
+    rates.scale_order = order;
+    const LayerPasses passes = passes_of(gpt(small(), {}, c).layer(1), {device, rates}, false);
+    Found sum;
+    for (const Pieces* pass : {&passes.forward, &passes.backward})
+      for (const Piece& piece : *pass)
+        for (const Kernel& kernel : piece.kernels) {
+          if (kernel.name == "scales in order") {
+            sum.scales += 1;
+            sum.bytes += kernel.bytes;
+          }
+          if (kernel.type != type || kernel.flops == 0) continue;
+          const auto m = kernel.shape[0], n = kernel.shape[1], k = kernel.shape[2];
+          sum.both += static_cast<double>((m + n) * k);
+          // Of a weight's gradient neither operand is the weight.
+          if (!kernel.name.ends_with("weight gradient")) sum.weights += static_cast<double>(m * k);
+        }
+    return sum;
+  };
+  using Order = calibration::ScaleOrder;
+  // Four linear layers, three products each, of two operands; a byte for 32 or 16 elements, read and written.
+  const Found both = found(DataType::mxfp8, Order::of_operands), weights = found(DataType::mxfp8, Order::of_weights);
+  CHECK(both.scales == 4 * 3 * 2);
+  CHECK(both.bytes == Approx(2 * both.both / 32));
+  CHECK(weights.scales == 4 * 2);
+  CHECK(weights.bytes == Approx(2 * weights.weights / 32));
+  CHECK(found(DataType::mxfp8, Order::as_cast).scales == 0);
+  const Found four_bits = found(DataType::nvfp4, Order::of_weights);
+  CHECK(four_bits.scales == 4 * 3 * 2);
+  CHECK(four_bits.bytes == Approx(2 * four_bits.both / 16));
+  // Scales of whole tensors, and of blocks that kernels apply to sums, have no such order.
+  CHECK(found(DataType::fp8, Order::of_operands).scales == 0);
+  CHECK(found(DataType::fp8_blockwise, Order::of_operands).scales == 0);
+}
+
+TEST_CASE(
+    "ahead of experts the stream is cast for dense products that read it, its gradient for those that add to it") {
+  const auto casts = [](std::int64_t shared, std::int64_t latent) {
+    Model m = small();
+    m.mlp = {2048, true, Activation::swiglu};
+    m.experts = {.count = 8, .top_k = 2, .ffn_hidden = 512};
+    m.experts.shared = shared;
+    m.experts.shared_ffn_hidden = 512;
+    m.experts.latent = latent;
+    Computation c;
+    c.precision.matmul = DataType::mxfp8;
+    c.style.recipes.set(recipe(calibration::RecipePart::activation, "fused"));
+    std::pair<double, double> elements;  // forward and backward, of what no router deals out
+    bool experts = false;                // behind attention's half
+    const Network network = moe(m, Split{}, c);
+    for (const LayerOp& op : network.layer(1).ops) {
+      const auto* linear = std::get_if<LinearOp>(&op);
+      experts = experts || (linear != nullptr && linear->part == LinearOp::Part::attention_out);
+      const auto* stream = std::get_if<StreamingOp>(&op);
+      if (!experts || stream == nullptr || stream->routed || !std::string_view(stream->name).starts_with("cast "))
+        continue;
+      (stream->direction == Direction::forward ? elements.first : elements.second) += stream->elements;
+    }
+    return elements;
+  };
+  const double tokens = 512, stream = tokens * 1024, inside = tokens * 512, narrow = tokens * 256;
+  // Of attention's half one gradient is left, that of the stream; experts cast what comes to them.
+  CHECK(casts(0, 0).first == 0);
+  CHECK(casts(0, 0).second == stream);
+  // A shared expert reads the stream, its activation, and gradients of both halves of its gate and of its output.
+  CHECK(casts(1, 0).first == stream + inside);
+  CHECK(casts(1, 0).second == stream + 2 * inside + stream);
+  // One product down to a latent width, one up: two inputs and two gradients.
+  CHECK(casts(0, 256).first == stream + narrow);
+  CHECK(casts(0, 256).second == stream + narrow + stream);
 }
 
 TEST_CASE("a backward pass is the forward pass from its end: two products for one, adjoints for exchanges") {
@@ -257,11 +343,9 @@ TEST_CASE("of an activation in steps the last kernel writes what the next produc
     }
     return each;
   };
-  // The gate's product reads two halves of 16 bits and writes one, and the operand beside it: a byte with the 32nd part
-  // of a scale's.
-  const double operand = 1 + 1.0 / 32;
+  // The gate's product reads two halves of 16 bits and writes one, and the operand of a byte beside it.
   CHECK(bytes(true, DataType::bf16, "gate") == 3 * 2);
-  CHECK(bytes(true, DataType::mxfp8, "gate") == 3 * 2 + operand);
+  CHECK(bytes(true, DataType::fp8, "gate") == 3 * 2 + 1);
 }
 
 TEST_CASE("of a ReLU the output alone is kept, unless the next product keeps it cast or it is made again") {

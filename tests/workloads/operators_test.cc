@@ -104,10 +104,11 @@ TEST_CASE("operators that spell an MLP out weigh and compute what it does, and t
 }
 
 TEST_CASE("kernels of graphs and of mixers with a state cast no operands: these are cast apart") {
-  const double tokens = 2048, each = 2 + 2 * (1 + 1 / 32.0);  // 16 bit read; 8 and scales written by rows and columns
-  const std::vector<std::string> fused{"cluster.device=b200-sxm-180gb", "software=nemo-25.09", "precision=mxfp8"};
-  const auto cast = [&](const std::string& model) {
-    const Network network = network_of(operators_job(model, "tensor: 1", fused));
+  const double tokens = 2048, each = 2 + 2;  // 16 bit read, 8 written by rows and by columns
+  const std::vector<std::string> fused{"software=nemo-25.04", "precision=fp8"};
+  const std::vector<std::string> blocks{"cluster.device=b200-sxm-180gb", "software=nemo-25.04", "precision=mxfp8"};
+  const auto cast = [&](const std::string& model, const std::vector<std::string>& sets) {
+    const Network network = network_of(operators_job(model, "tensor: 1", sets));
     double bytes = 0;
     for (const LayerOp& op : network.layer(1).ops)
       if (const auto* stream = std::get_if<StreamingOp>(&op);
@@ -115,13 +116,19 @@ TEST_CASE("kernels of graphs and of mixers with a state cast no operands: these 
         bytes += stream->elements * stream->bytes_each;
     return bytes;
   };
-  CHECK(cast(kPlain) == 0);
+  CHECK(cast(kPlain, fused) == 0);
   // Of the spelt MLP what swiglu makes in both passes, but neither the norm's output nor the residual's gradient.
-  CHECK(cast(kSpelt) == Approx(tokens * (8192 + 2 * 8192) * each));
+  CHECK(cast(kSpelt, fused) == Approx(tokens * (8192 + 2 * 8192) * each));
   // Of Mamba-2 what its gated norm makes, and gradients of gate, input, B, C and steps.
   const std::string mixer = "M: {kind: mamba2, state: 128, heads: 64, head_dim: 64, groups: 8, conv: 4}";
-  CHECK(cast("blocks: {pattern: M, repeat: 8}, mixers: {" + mixer + "}") ==
+  CHECK(cast("blocks: {pattern: M, repeat: 8}, mixers: {" + mixer + "}", fused) ==
         Approx(tokens * (4096 + 2 * 4096 + 2 * 8 * 128 + 64) * each));
+  // With scales of blocks nothing casts what it makes: inputs and outputs of attention and MLP, gradients of queries,
+  // keys and values, of what the activation reads, and two of the residual stream.
+  const double attention = 2048 + 2048 + (2048 + 2 * 1024) + 2048, mlp = 2048 + 8192 + 8192 + 2048;
+  std::vector<std::string> ungated = blocks;
+  ungated.insert(ungated.end(), {"model.gated_mlp=false", "model.activation=gelu"});
+  CHECK(cast(kPlain, ungated) == Approx(tokens * (attention + mlp) * (2 + 2 * (1 + 1 / 32.0))));
 }
 
 TEST_CASE("operators of every kind are folded, and counted twice") {

@@ -110,6 +110,7 @@ void ExpertHalf::narrow() {
   op.products = {w_.product("latent down", moved(), m_.hidden)};
   op.products.front().tokens = x_.tokens;
   w_.add(std::move(op));
+  w_.cast_gradient(of_hidden(real(x_.tokens)));
 }
 
 void ExpertHalf::widen() {
@@ -457,9 +458,10 @@ void ExpertHalf::shared_down() {
 
 void ExpertHalf::write() {
   const double own = real(x_.tokens) * real(m_.hidden);
-  w_.half_norm(1, LayerWriter::NormReader::others);  // the router and exchanges read 16 bit
-  w_.cast(z_.outside, "cast input", Direction::forward,
-          shares() ? LayerWriter::Maker::other : LayerWriter::Maker::norm);
+  w_.half_norm(1, LayerWriter::NormReader::others);
+  // The router reads 16 bits, and what is dispatched is cast where it comes to.
+  const int products = (shares() ? 1 : 0) + (m_.experts.latent > 0 ? 1 : 0);
+  if (products > 0) w_.cast(z_.outside * products, "cast input", Direction::forward);
   for (int user = shares() ? 2 : 1; user-- > 0;) w_.backward("add input gradients", Streaming::accumulate, own, 3 * e_);
   const bool again = w_.computation().again(&RecomputedParts::experts);
   // Operation by operation: what is exchanged is kept, and grouped products are none of those that are
@@ -493,7 +495,7 @@ void ExpertHalf::write() {
   if (again) w_.add(Recomputed{false});
   w_.views(0.5, Direction::forward);
   if (shares()) w_.forward("add shared experts", Streaming::accumulate, own, 3 * e_);
-  w_.bias_dropout_residual();
+  w_.bias_dropout_residual(products);
 }
 
 void ExpertHalf::keep(Layer& layer) const {

@@ -77,7 +77,14 @@ void LayerWriter::cast_apart(double elements, const char* name, Direction direct
   if (scales_rows()) return cast_by_rows(elements, name, direction);
   if (casts_compiled()) return cast_compiled(elements, name, name, direction);
   const double read = scales_twice() ? 2 * element_ : element_;
-  add(StreamingOp{name, Streaming::cast_transpose, elements, read + operand_ + columns(), direction, routed_});
+  const bool rotated =
+      computation_.precision.matmul == DataType::nvfp4 && style().rotated_columns == calibration::RotatedColumns::apart;
+  const auto stream = [&](double bytes) {
+    add(StreamingOp{name, Streaming::cast_transpose, elements, bytes, direction, routed_});
+  };
+  if (!rotated) return stream(read + operand_ + columns());
+  stream(read + operand_);
+  stream(element_ + operand_);
 }
 
 /// After a pass that looks for the largest magnitude. Compiled, a kernel that writes a tensor and its transpose reads
@@ -211,13 +218,13 @@ void LayerWriter::dropout(double elements, const char* name, Direction direction
   if (style().dropout) add(StreamingOp{name, Streaming::dropout, elements, 2 * element_ + 1, direction});
 }
 
-void LayerWriter::bias_dropout_residual() {
+void LayerWriter::bias_dropout_residual(double products) {
   const double outside = sizes_.outside;
   if (gathers_quantised() && !casts_in(Maker::other)) {
     cast_ahead("cast gradient", "transpose gathered gradient", Direction::backward, Maker::other);
     find_scales(Direction::backward, false);
-  } else {
-    cast_gradient(scales_rows() ? sizes_.hidden : outside);
+  } else if (products > 0) {
+    cast_gradient((scales_rows() ? sizes_.hidden : outside) * products);
   }
   if (model_.post_norm) norm("post layer norm", "post layer norm backward", false);
   if (model_.residual_streams > 1) return write_streams(*this);

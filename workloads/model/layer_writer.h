@@ -68,20 +68,23 @@ class LayerWriter {
     using calibration::Casts;
     const Casts casts = style().casts;
     if (!quantised() || scales_twice() || casts == Casts::apart || casts == Casts::scaled) return false;
-    if (casts == Casts::fused || computation_.precision.matmul == DataType::mxfp8) return true;
+    // What has scales of rows and of columns is cast from 16 bits by a kernel of its own
+    // (transformer_engine/pytorch/csrc/extensions/normalization.cpp, UNFUSED). Left out: cuDNN's norms, which some
+    // recipes of Megatron-Bridge ask for (NVTE_NORM_FWD_USE_CUDNN).
     if (computation_.precision.matmul != DataType::fp8) return false;
+    if (casts == Casts::fused) return true;
     return maker == Maker::norm || (maker == Maker::activation && casts == Casts::by_norms_and_activations);
   }
   /// What a producing kernel writes more, per element, when it also casts for the GEMM behind it: in fp8 the operand in
   /// place of 16 bits, and by columns what a second kernel reads and writes, unless that is of a gathered tensor.
   double fused_cast(Maker maker) const {
     if (!casts_in(maker)) return 0;
-    if (computation_.precision.matmul != DataType::fp8) return operand_;
     return operand_ - element_ + (maker == Maker::norm && gathers_quantised() ? 0 : 2 * columns());
   }
   /// A GEMM of a type with scales reads operands that somebody has to cast, by rows and by columns (or transposed):
   /// inside the kernel before it when the software fuses that, else in a kernel of its own (reads 16 bit, writes
-  /// twice), and where the whole tensor has a scale too, after one that looks for the largest magnitude.
+  /// twice), and where the whole tensor has a scale too, after one that looks for the largest magnitude. nvfp4's
+  /// columns may be rotated and cast by a third.
   void cast(double elements, const char* name, Direction direction, Maker maker = Maker::other);
   /// Likewise of a tensor that no kernel of the software's makes which could cast it: it comes from an exchange, or
   /// goes to products that are dealt out to experts.
@@ -129,8 +132,9 @@ class LayerWriter {
   }
   /// Reads and writes, with a mask of one byte.
   void dropout(double elements, const char* name, Direction direction);
-  /// How a half of a block ends: back onto the residual stream.
-  void bias_dropout_residual();
+  /// How a half of a block ends: back onto the residual stream. `products`: those whose output it adds, each of which
+  /// casts the stream's gradient; two that share the tokens out are one.
+  void bias_dropout_residual(double products = 1);
 
   /// The copies of a layer that is, or is part of, a unit of sharded parameters.
   void copied_unit(Layer& layer, bool again) const;

@@ -77,6 +77,7 @@ void OperatorHalf::cast_gradients(std::size_t first, std::size_t end) {
   const bool closes = op.cut == Cut::in || op.cut == Cut::sum;
   const Kind next = end < run.size() ? run[end].kind : Kind::residual;
   const bool beside_stream = next == Kind::residual || next == Kind::norm;
+  if (op.cut == Cut::in) closing_ += op.share;
   if (closes && (beside_stream || !w_.casts_in(LayerWriter::Maker::other))) return;
   double made = 0;
   for (std::size_t p = first; p < end; ++p) made += real(run[p].out);
@@ -164,7 +165,7 @@ void OperatorHalf::write() {
         write_streaming(op, inside);
         break;
       case Kind::residual:
-        w_.bias_dropout_residual();
+        w_.bias_dropout_residual(std::max(1.0, std::exchange(closing_, 0)));
         break;
     }
   }

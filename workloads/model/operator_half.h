@@ -34,6 +34,7 @@ class OperatorHalf {
   double e_;  // bytes of an activation
   Half half_;
   bool summed_ = false;  // the product ahead is one whose sums are whole
+  double closing_ = 0;   // products that closed parts since the last residual, by their shares of the tokens
 };
 
 }  // namespace orrery::workloads
