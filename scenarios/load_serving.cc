@@ -69,6 +69,33 @@ void load_served_precision(const Settings& document, ServingScenario& s) {
   }
 }
 
+/// What the model's published implementation computes otherwise than most, and what the scenario says instead.
+void load_implementation(const Settings& document, ServingScenario& s) {
+  using workloads::QkNorm;
+  using workloads::RouterType;
+  workloads::ServedPrecision& precision = s.replica.precision;
+  const Settings model = resolve(shelf_of("models"), required(document, "model")).document;
+  const Settings* served = given(&model, "served");
+  if (served != nullptr && !served->is_mapping()) served->expected("a mapping, as in {router: fp32}");
+  const auto take_router = [&](const Settings* key) {
+    if (key == nullptr) return;
+    const std::vector<std::string> names{"bf16", "fp32", "tf32"};
+    const auto at = std::find(names.begin(), names.end(), key->as_choice(names));
+    precision.router = static_cast<RouterType>(at - names.begin());
+  };
+  take_router(given(served, "router"));
+  const Settings* section = given(&document, "precision");
+  if (const Settings* router = section != nullptr && !section->is_scalar() ? given(section, "router") : nullptr) {
+    if (!s.replica.model.experts.any())
+      router->fail(
+          fmt::format("is of models with experts, which {} has not, expected no such key", s.replica.model.name));
+    take_router(router);
+  }
+  precision.routing_power = number(served, "routing_power", 0);
+  if (const Settings* norm = given(served, "qk_norm_over"); norm != nullptr)
+    precision.qk_norm = norm->as_choice({"head", "all_heads"}) == "head" ? QkNorm::of_heads : QkNorm::of_all;
+}
+
 /// Heads of a block's mixers over the tensor ranks; those of keys that are fewer than ranks have copies.
 void check_block(const Settings& pool, const workloads::Model::Block& block, const workloads::ServedLayout& layout) {
   const auto check = [&](std::int64_t heads, std::int64_t of_keys) {
@@ -572,7 +599,8 @@ calibration::ServingKernels kernels_of(const calibration::DeviceProfile& device,
   const calibration::ServingKernels own{device, engine, &document};
   // Of TensorRT-LLM's kernels for the least latency, those of blocks of fp8 were measured where SGLang calls them.
   if (engine == calibration::Engine::trtllm)
-    return own.with_least_latency_of({device, calibration::Engine::sglang, &document});
+    return own.with_least_latency_of({device, calibration::Engine::sglang, &document})
+        .with_triton_of({device, calibration::Engine::vllm, &document});
   if (engine == calibration::Engine::sglang) return own;
   // Its table of experts in fp8 is of ModelOpt's checkpoints, with one scale a matrix, on kernels of FlashInfer that
   // reach a sixth of the memory's bandwidth. What most publish in fp8 has a scale a channel (compressed-tensors, or
@@ -646,6 +674,7 @@ ServingScenario load_serving(const Settings& document, GpuShare share) {
       resolve(shelf_of("dispatchers"), Settings::scalar(s.replica.engine.habits.exchanges, document.place()))
           .document));
   load_served_precision(document, s);
+  load_implementation(document, s);
   load_pool(document, s);
   load_traffic(document, s);
   check_answers(document, s);

@@ -26,6 +26,15 @@ Rows precision_rows() {
       sim::key_row("precision.kv_cache", "choice", "", "bf16", {"bf16", "fp8"}, "Keys and values that are cached."),
       sim::key_row("precision.states", "choice", "", "fp32", {"bf16", "fp32"},
                    "States of mixers, where a model is served."),
+      sim::key_row("precision.router", "choice", "", "model.served.router", {"bf16", "fp32", "tf32"},
+                   "What routers of experts multiply in, where a model is served."),
+      sim::key_row("model.served", "mapping", "", "-", {}, "What is so where the model is served."),
+      sim::key_row("model.served.router", "choice", "", "bf16", {"bf16", "fp32", "tf32"},
+                   "What its published implementation has routers multiply in."),
+      sim::key_row("model.served.routing_power", "number", "", "0: by chance", {},
+                   "Exponent of the power law that loads of experts follow.", {"0", "3"}),
+      sim::key_row("model.served.qk_norm_over", "choice", "", "head", {"head", "all_heads"},
+                   "What queries and keys are normalised over: tensor ranks add up squares of all heads."),
   };
 }
 

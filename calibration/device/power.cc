@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "sim/error.h"
 
@@ -78,16 +79,54 @@ double joules_at(const PowerModel& power, const Duty& duty, double clock) {
          activity_of(power, at_clock(duty, power, clock), clock).sum() + exchange_joules(power, duty);
 }
 
+namespace {
+
+/// A clock within the limit and one beyond it, close to each other but not so close that rounding tells them apart; the
+/// lowest and the highest where there are none.
+std::pair<double, double> clocks_around(const PowerModel& power, const Duty& duty) {
+  const auto beyond = [&](double clock) {
+    return joules_at(power, duty, clock) - power.limit * seconds_at(power, duty, clock);
+  };
+  double low = kLowestClock, high = 1, of_low = beyond(low), of_high = beyond(high), guess = low;
+  if (of_low > 0) return {kLowestClock, 1};
+  constexpr int kSteps = 8;
+  for (int i = 0, side = 0; i < kSteps && of_high > of_low; ++i) {
+    guess = (low * of_high - high * of_low) / (of_high - of_low);
+    const double value = beyond(guess);
+    // The end that stays counts half the next time (the Illinois algorithm).
+    if (value <= 0) {
+      low = guess;
+      of_low = value;
+      if (side == -1) of_high /= 2;
+      side = -1;
+    } else {
+      high = guess;
+      of_high = value;
+      if (side == 1) of_low /= 2;
+      side = 1;
+    }
+  }
+  constexpr double kApart = 1e-10;
+  const double inside = guess - kApart, outside = guess + kApart;
+  return {inside > kLowestClock && beyond(inside) <= 0 ? inside : kLowestClock,
+          outside < 1 && beyond(outside) > 0 ? outside : 1};
+}
+
+}  // namespace
+
 double clock_within_limit(const PowerModel& power, const Duty& duty) {
   const auto within = [&](double clock) {
     return joules_at(power, duty, clock) <= power.limit * seconds_at(power, duty, clock);
   };
   if (!power.known() || !(seconds_at(power, duty, 1) > 0) || within(1)) return 1;
+  // Mean power grows with the clock, so halving finds it; forty times is below a picosecond in a minute. On which side
+  // most middles lie is clear from a few clocks around it, which false position finds first.
+  const auto [inside, outside] = clocks_around(power, duty);
   double low = kLowestClock, high = 1;
-  // Mean power grows with the clock, so halving finds it; forty times is below a picosecond in a minute.
   for (int i = 0; i < 40; ++i) {
     const double middle = (low + high) / 2;
-    (within(middle) ? low : high) = middle;
+    const bool allowed = middle <= inside || (middle < outside && within(middle));
+    (allowed ? low : high) = middle;
   }
   return low;
 }

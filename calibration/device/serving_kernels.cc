@@ -130,7 +130,33 @@ MixtureLoad load_by_chance(const ServedMixture& m) {
   return out;
 }
 
+/// Loads that follow a power law as aiconfigurator draws them (routing.h), in the mean over draws: an expert is
+/// activated where its load rounds to a token and more; what rounding leaves over goes to one expert more each; and
+/// ranks scatter as sums of so many draws do.
+MixtureLoad load_by_power(const ServedMixture& m) {
+  const double choices = m.tokens * m.top_k, here = m.experts / m.ranks, rows = choices / m.ranks;
+  const bool few = choices <= m.experts;
+  const double low = few ? 0.01 : 1, high = few ? 2 : std::max(1.001, 0.8 * m.tokens);
+  const auto moment = [&](double order, double from) {
+    const double power = order + 1 - m.alpha;
+    return std::abs(power) < 1e-9 ? std::log(high / from) : (std::pow(high, power) - std::pow(from, power)) / power;
+  };
+  const double all = moment(0, low), mean = moment(1, low) / all, square = moment(2, low) / all;
+  const double scale = choices / (m.experts * mean);
+  const auto drawn = [&](double load) { return std::clamp(load / scale, low, high); };
+  const auto beyond = [&](double load) { return moment(0, drawn(load)) / all; };
+  constexpr int kMost = 16;  // tokens, beyond which rounding leaves nothing over in the mean
+  double left = scale * (moment(1, low) - moment(1, drawn(kMost))) / all + kMost * beyond(kMost);
+  for (int tokens = 1; tokens <= kMost; ++tokens) left -= beyond(tokens - 0.5);
+  const double scatter = std::sqrt(std::max(0.0, square / (mean * mean) - 1) / here * (1 - 1 / m.ranks));
+  MixtureLoad out;
+  out.activated = std::min({here, std::max(rows, 1.0), here * (beyond(0.5) + std::max(0.0, left))});
+  out.rows = std::min(m.tokens * std::min(m.top_k, here), rows * (1 + largest_of(m.ranks) * scatter));
+  return out;
+}
+
 MixtureLoad load_of(const ServedMixture& m) {
+  if (m.alpha > 0 && m.dealt == Dealt::by_power) return load_by_power(m);
   if (m.alpha <= 0 && m.dealt == Dealt::by_chance) return load_by_chance(m);
   const auto whole = [](double x) { return std::max<std::int64_t>(1, std::llround(x)); };
   const std::int64_t ranks = whole(m.ranks), experts = whole(m.experts);
@@ -304,6 +330,18 @@ ServingKernels ServingKernels::with_least_latency_of(const ServingKernels& other
   for (std::size_t type = 0; type < kWeightTypes; ++type) any = any || mine[least(type)].has_value();
   for (std::size_t type = 0; any && type < kWeightTypes; ++type)
     if (!mine[least(type)] && theirs[type]) mine[least(type)] = theirs[type];
+  ServingKernels out = *this;
+  out.model_ = std::move(model);
+  return out;
+}
+
+ServingKernels ServingKernels::with_triton_of(const ServingKernels& other) const {
+  constexpr auto kType = static_cast<std::size_t>(WeightType::mxfp4);
+  auto model = std::make_shared<Model>(*model_);
+  auto& mine = model->fitted[kMixture];
+  bool any = false;
+  for (std::size_t type = 0; type < kWeightTypes; ++type) any = any || mine[2 * kWeightTypes + type].has_value();
+  if (!any) mine[2 * kWeightTypes + kType] = other.model_->fitted[kMixture][kType];
   ServingKernels out = *this;
   out.model_ = std::move(model);
   return out;

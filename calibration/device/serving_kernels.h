@@ -79,8 +79,9 @@ struct ServedProduct {
 };
 
 /// How tokens come to experts where no power law says it: in turn, as benchmarks deal them out; or each choice by
-/// chance, as a trained router's choices come out that keeps its experts busy in the mean.
-enum class Dealt : std::uint8_t { in_turn, by_chance };
+/// chance, as a trained router's choices come out that keeps its experts busy in the mean; or by the power law, without
+/// draws.
+enum class Dealt : std::uint8_t { in_turn, by_chance, by_power };
 
 /// TensorRT-LLM has two sets of kernels for experts: grouped products (CUTLASS), and those for the least latency
 /// (trtllm-gen, `moe_config.backend: TRTLLM`), which other engines take from FlashInfer as their only ones.
@@ -209,6 +210,9 @@ class ServingKernels {
   /// The same, with another engine's grouped experts for types that have no kernels of least latency here, where others
   /// have: those are the other's only ones.
   ServingKernels with_least_latency_of(const ServingKernels& other) const;
+  /// The same, with another engine's grouped experts in MXFP4 as those of least latency, where none are: Triton's, that
+  /// both take then.
+  ServingKernels with_triton_of(const ServingKernels& other) const;
 
   const DeviceProfile& device() const { return device_; }
   Engine engine() const { return engine_; }

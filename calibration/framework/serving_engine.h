@@ -24,6 +24,9 @@ enum class Plans : std::uint8_t { at_once, ahead };
 enum class InputCasts : std::uint8_t { found_scales, known_scales, fused };
 /// The norm behind an all-reduce: a kernel of its own, or part of the exchange.
 enum class Norms : std::uint8_t { own_kernels, fused };
+/// All-reduces over tensor ranks: kernels of their own, or part of the product ahead (TensorRT-LLM's
+/// gemm_allreduce_plugin).
+enum class Sums : std::uint8_t { own_kernels, in_products };
 /// Shared experts: one after the other with the routed ones, or beside them on a second stream where an iteration is
 /// captured.
 enum class SharedExperts : std::uint8_t { in_line, beside };
@@ -89,6 +92,7 @@ struct ServingEngine {
     double few_rows = 256;
     LatentCore latent = LatentCore::measured;
     FewRanks few_ranks = FewRanks::exchange;
+    Sums sums = Sums::own_kernels;
   } habits;
   struct Sampler {
     SamplingDefaults defaults = SamplingDefaults::model;

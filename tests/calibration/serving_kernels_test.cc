@@ -6,6 +6,7 @@
 #include <cmath>
 #include <optional>
 
+#include "calibration/device/routing.h"
 #include "calibration/device/serving_families.h"
 #include "calibration/measure/fit_serving.h"
 #include "scenarios/scenario.h"
@@ -216,6 +217,35 @@ TEST_CASE("experts by chance: what drawing every token's choices comes to, of th
     INFO(tokens << " tokens, " << top_k << " of " << experts << " on " << ranks);
     CHECK(load.rows == Approx(rows).epsilon(0.05));
     CHECK(load.activated == Approx(activated).epsilon(0.05));
+  }
+}
+
+TEST_CASE("experts by a power law: what its draws come to in the mean") {
+  // The draws are those that kernels were measured with (routing.h), and so is the rank that is looked at.
+  for (const auto& [tokens, top_k, experts, ranks, alpha] :
+       {std::tuple(16, 8, 128, 1, 1.2), std::tuple(64, 4, 128, 1, 1.2), std::tuple(512, 8, 256, 1, 1.01),
+        std::tuple(64, 8, 128, 4, 1.2), std::tuple(4, 8, 128, 1, 1.2)}) {
+    constexpr std::uint64_t kDraws = 200;
+    const Routing routing{tokens, top_k, experts, ranks, alpha};
+    double activated = 0, rows = 0;
+    for (std::uint64_t draw = 0; draw < kDraws; ++draw)
+      for (const std::int64_t each : tokens_of_experts(routing, draw)) {
+        rows += static_cast<double>(each) / kDraws;
+        activated += each > 0 ? 1.0 / kDraws : 0;
+      }
+    ServedMixture m{WeightType::bf16,
+                    static_cast<double>(tokens),
+                    1024,
+                    512,
+                    static_cast<double>(top_k),
+                    static_cast<double>(experts),
+                    static_cast<double>(ranks)};
+    m.alpha = alpha;
+    m.dealt = Dealt::by_power;
+    const MixtureLoad load = load_of(m);
+    INFO(tokens << " tokens, " << top_k << " of " << experts << " on " << ranks);
+    CHECK(load.rows == Approx(rows).epsilon(0.1));
+    CHECK(load.activated == Approx(activated).epsilon(0.1));
   }
 }
 

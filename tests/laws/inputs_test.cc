@@ -506,6 +506,7 @@ TEST_CASE("no key of the schema is missing from the walk") {
                                            "serving.",           // requests (tests/serving/inputs_test.cc)
                                            "traffic.",           // likewise
                                            "model.generation.",  // what requests ask for, likewise
+                                           "model.served",       // likewise
                                            "models",             // several served (tests/tools/served_commands_test.cc)
                                            "rl",                 // steps of RL (tests/rl/inputs_test.cc)
                                            "workload",           // likewise
@@ -514,6 +515,7 @@ TEST_CASE("no key of the schema is missing from the walk") {
                                            "precision.experts",
                                            "precision.kv_cache",
                                            "precision.states",
+                                           "precision.router",
                                            "campaign.",  // runs over steps (tests/campaign/inputs_test.cc)
                                            "cluster.device.node.kind",
                                            "cluster.device.node.switches",

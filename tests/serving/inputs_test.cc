@@ -192,6 +192,21 @@ void walk_sessions(std::set<std::string>& walked, const std::string& open) {
                {"traffic.session={turns: {distribution: uniform, min: 2, max: 5}, gap: 2 s}"}));
 }
 
+/// Of a model with experts whose queries are normalised.
+void walk_experts(std::set<std::string>& walked) {
+  const std::vector<std::string> experts{"model=qwen3-30b-a3b", "cluster.gpus=4",
+                                         "serving.pools=[{parallelism: {tensor: 2}}]"};
+  const std::string plain = answer(std::string(kBase) + kOpen, experts);
+  for (const char* set : {"precision.router=fp32", "precision.router=tf32", "model.served.router=fp32",
+                          "model.served.qk_norm_over=all_heads", "model.served.routing_power=0"}) {
+    INFO(set);
+    std::vector<std::string> changed = experts;
+    changed.emplace_back(set);
+    CHECK(answer(std::string(kBase) + kOpen, changed) != plain);
+  }
+  walked.insert("precision.router");
+}
+
 TEST_CASE("every key of serving and traffic moves what comes out", "[serving]") {
   std::set<std::string> walked{"serving", "serving.pools", "traffic", "serving.pools[].parallelism"};
   const std::string open = answer(std::string(kBase) + kOpen, {});
@@ -266,11 +281,12 @@ TEST_CASE("every key of serving and traffic moves what comes out", "[serving]") 
     walked.insert("precision.states");
     CHECK(answer(std::string(kBase) + kOpen, halves) != answer(std::string(kBase) + kOpen, hybrid));
   }
+  walk_experts(walked);
   for (const scenarios::Key& key : scenarios::schema()) {
     const bool here = key.path.starts_with("serving") || key.path.starts_with("traffic") ||
                       key.path == "precision.attention" || key.path == "precision.weights" ||
                       key.path == "precision.experts" || key.path == "precision.kv_cache" ||
-                      key.path == "precision.states";
+                      key.path == "precision.states" || key.path == "precision.router";
     INFO(key.path);
     if (here) CHECK(walked.contains(key.path));
   }

@@ -63,6 +63,45 @@ TEST_CASE("a profile's own kernels of engines take the place of those that ship,
   CHECK(wrong.err.find("vlm") != std::string::npos);
 }
 
+TEST_CASE("what an implementation computes otherwise: routers in fp32, norms over all heads, sums in products") {
+  const auto kernels = [](std::vector<std::string> sets) {
+    std::vector<std::string> words{"run",    kServedScenario,
+                                   "--set",  "model=minimax-m2",
+                                   "--set",  "cluster.gpus=8",
+                                   "--set",  "serving.pools=[{parallelism: {tensor: 8}}]",
+                                   "--set",  "workload={kind: prefill, tokens: 4096}",
+                                   "--json", "-"};
+    for (const std::string& set : sets) words.insert(words.end(), {"--set", set});
+    const Outcome outcome = tests::orrery(words);
+    INFO(outcome.err);
+    REQUIRE(outcome.status == 0);
+    std::map<std::string, std::pair<double, double>> all;  // launches, seconds
+    const json result = json::parse(outcome.out);
+    for (const json& kernel : result.at("kernels")) {
+      auto& [launches, seconds] = all[kernel.at("kernel").get<std::string>()];
+      launches += kernel.at("launches").get<double>();
+      seconds += kernel.at("seconds").get<double>();
+    }
+    return all;
+  };
+  const auto shipped = kernels({}), heads = kernels({"model.served.qk_norm_over=head"});
+  // Each of the 62 layers adds up what attention and experts give, and squares of queries and keys.
+  CHECK(shipped.at("all-reduce").first == 3 * 62);
+  CHECK(heads.at("all-reduce").first == 2 * 62);
+  CHECK(shipped.contains("qk squares"));
+  CHECK_FALSE(heads.contains("qk squares"));
+  // 2 x 4096 x 256 x 3072 operations a layer at no more than the H100's 67 TFLOP/s.
+  const auto tf32 = kernels({"precision.router=tf32"}), bf16 = kernels({"precision.router=bf16"});
+  CHECK(shipped.at("router").second >= 62 * 2. * 4096 * 256 * 3072 / 67e12);
+  CHECK(shipped.at("router").second > tf32.at("router").second);
+  CHECK(tf32.at("router").second >= 2 * bf16.at("router").second);
+  // Behind a product of many waves the exchange hides but for its last wave.
+  const auto apart = kernels({"software=trtllm-1.0-tensorrt", "software.kernels.sums=own_kernels"}),
+             joined = kernels({"software=trtllm-1.0-tensorrt"});
+  CHECK(joined.at("all-reduce").second < apart.at("all-reduce").second);
+  CHECK(joined.at("all-reduce").second > 0);
+}
+
 TEST_CASE("a longer prompt takes longer, and so do more sequences or longer ones") {
   const auto seconds = [](std::vector<std::string> sets) {
     std::vector<std::string> words{"run", kServedScenario, "--json", "-"};

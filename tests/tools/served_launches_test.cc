@@ -33,6 +33,19 @@ TEST_CASE("launches of a benchmark follow its scripts at the day of the measurem
   CHECK(has(launch_of(oss).pool, "max_sequences: 16"));
 }
 
+TEST_CASE("launches of MiniMax follow its scripts: experts over all ranks, then graphs of prompts, then TF32",
+          "[serving]") {
+  LaunchedRow row{"vllm", "0.17.0", "b200-sxm", "MiniMax-M2.5", "fp8", "2026-03-28", 4, 1, 1, 16, 1024, 8192};
+  CHECK(launch_of(row).expert == 4);
+  CHECK(has(launch_of(row).pool, "memory_utilization: 0.95"));
+  row.day = "2026-04-03";
+  CHECK(launch_of(row).expert == 0);
+  CHECK(has(launch_of(row).software, "256:2048:16"));
+  CHECK(launch_of(row).router.empty());
+  row.day = "2026-04-22";
+  CHECK(launch_of(row).router == "tf32");
+}
+
 TEST_CASE("the laboratory gave an iteration a prompt and 1500 tokens beside what decodes", "[serving]") {
   const LaunchedRow row{"trtllm", "1.0.0rc3", "h100-sxm", "Llama-3.1-8B", "", "", 1, 1, 1, 32, 1024, 256};
   CHECK(has(launch_of(row).pool, "max_batched_tokens: 2560"));  // 32 + 1024 + 1500, in blocks of 32

@@ -79,11 +79,14 @@ TEST_CASE("a benchmark behind a server's launch says what comes, and how tokens 
   };
   const auto holds = [](const std::string& text, const char* part) { return text.find(part) != std::string::npos; };
   const std::string serve = "vllm serve meta-llama/Llama-3.1-8B-Instruct --max-num-seqs 64 &\n";
-  const std::string bench = imported("vllm", serve +
-                                                 "vllm bench serve --dataset-name random --random-input-len 1000 "
-                                                 "--random-output-len 200 --random-range-ratio 0.1 "
-                                                 "--max-concurrency 16 --num-prompts 160 --unheard 7\n");
+  const std::string bench =
+      imported("vllm", serve +
+                           "vllm bench serve --dataset-name random --random-input-len 1000 "
+                           "--random-output-len 200 --random-range-ratio 0.1 "
+                           "--max-concurrency 16 --ignore-eos --unheard 7 --num-prompts 160 --switched\n");
   CHECK(holds(bench, "--unheard 7"));
+  CHECK(holds(bench, "--switched"));
+  CHECK_FALSE(holds(bench, "--ignore-eos"));  // answers are as long as they are asked for
   CHECK(holds(bench, "concurrency: 16"));
   CHECK(holds(bench, "requests: 160"));
   CHECK(holds(bench, "sampling: greedy"));

@@ -32,7 +32,7 @@ Client client_of(const ShellRun& run) {
   return Client::none;
 }
 
-/// Flags by their names, each with the value behind it.
+/// Flags by their names, each with the value behind it; switches have an empty one.
 std::map<std::string, Settings> flags_of(const ShellRun& run, Draft& draft) {
   std::map<std::string, Settings> flags;
   const auto known = [&](const ShellField& field) {
@@ -46,10 +46,10 @@ std::map<std::string, Settings> flags_of(const ShellRun& run, Draft& draft) {
     if (const std::size_t equals = word.find('='); equals != std::string::npos)
       flags.insert_or_assign(flag_name(word.substr(0, equals)),
                              Settings::scalar(word.substr(equals + 1), run.words[i].place));
-    else if (i + 1 < run.words.size() && !run.words[i + 1].text.starts_with("--") && known(run.words[i + 1]))
-      flags.insert_or_assign(flag_name(word), Settings::scalar(run.words[i + 1].text, run.words[i + 1].place));
-    else if (i + 1 >= run.words.size() || run.words[i + 1].text.starts_with("--"))
+    else if (i + 1 == run.words.size() || run.words[i + 1].text.starts_with("--"))
       flags.insert_or_assign(flag_name(word), Settings::scalar("", run.words[i].place));
+    else if (known(run.words[i + 1]))
+      flags.insert_or_assign(flag_name(word), Settings::scalar(run.words[i + 1].text, run.words[i + 1].place));
   }
   return flags;
 }
@@ -85,7 +85,9 @@ class ClientDraft {
       draft_.set("traffic.concurrency", std::min(prompts, count({"max-concurrency"}, prompts)));
     }
     set_sampling();
-    constexpr std::array<std::string_view, 20> kRead{"dataset-name",
+    // --ignore-eos says what holds here anyhow: an answer is as long as it is asked for.
+    constexpr std::array<std::string_view, 21> kRead{"dataset-name",
+                                                     "ignore-eos",
                                                      "random-input-len",
                                                      "random-input",
                                                      "random-output-len",

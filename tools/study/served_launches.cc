@@ -50,10 +50,12 @@ ServedLaunch of_vllm(const LaunchedRow& r) {
     if (is_blackwell(r) && r.day >= "2026-04") {
       launch.cache = "fp8";
       launch.pool = limits(0, 2 * r.input, 0.9);
+      launch.software = "graph_sizes: '1 2 4 8:248:8 256:2048:16'";  // --max-cudagraph-capture-size
+      if (r.day >= "2026-04-21") launch.router = "tf32";             // VLLM_FLOAT32_MATMUL_PRECISION=high
     } else {
-      const bool h200 = r.device == "h200-sxm";
-      launch.pool = limits(r.device == "h100-sxm" ? 256 : 0, 0, h200 ? 0.95 : 0.9);
-      if (h200) launch.expert = r.tensor;  // [ "$EP_SIZE" -ge 1 ]
+      const bool h100 = r.device == "h100-sxm";
+      launch.pool = limits(h100 ? 256 : 0, 0, h100 ? 0.9 : 0.95);
+      if (!h100) launch.expert = r.tensor;  // [ "$EP_SIZE" -ge 1 ]
     }
   }
   return launch;

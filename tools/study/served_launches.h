@@ -19,6 +19,7 @@ struct ServedLaunch {
   std::string cache;     // the type of keys and values; empty: the checkpoint's
   std::string states;    // of mixers; empty: the engine's default
   std::string software;  // further keys of the engine's, as YAML; empty: none
+  std::string router;    // what routers multiply in; empty: the model's
   std::string pool;      // further keys of the pool
   // Where the script set what the columns have lost; 0: as the columns say.
   std::int64_t attention_data = 0, expert = 0;

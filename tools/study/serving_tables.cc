@@ -108,7 +108,7 @@ constexpr std::array<NameHere, 3> kEngineOf{
 struct Checkpoint {
   std::string_view model, label, attention, weights, experts, experts_on_blackwell;
 };
-constexpr std::array<Checkpoint, 12> kCheckpoints{{
+constexpr std::array<Checkpoint, 14> kCheckpoints{{
     // deepseek-ai/DeepSeek-R1, config.json, quantization_config: blocks of 128 x 128.
     {"DeepSeek-R1", "fp8", "fp8-block", "fp8-block", "fp8-block", "fp8-block"},
     // nvidia/DeepSeek-R1-0528-NVFP4: linear layers of MLPs and experts.
@@ -119,6 +119,8 @@ constexpr std::array<Checkpoint, 12> kCheckpoints{{
     // openai/gpt-oss: experts in MXFP4; activations of 8 bits where matrix units take them.
     {"gpt-oss-120b", "fp4", "bf16", "bf16", "mxfp4", "mxfp4-fp8"},
     {"gpt-oss-120b", "fp8", "bf16", "bf16", "mxfp4", "mxfp4-fp8"},
+    {"gpt-oss-20b", "fp4", "bf16", "bf16", "mxfp4", "mxfp4-fp8"},
+    {"gpt-oss-20b", "fp8", "bf16", "bf16", "mxfp4", "mxfp4-fp8"},
     // Qwen/Qwen3-235B-A22B-FP8 and MiniMaxAI/MiniMax-M2.5: blocks.
     {"Qwen3-235B-A22B", "fp8", "fp8-block", "fp8-block", "fp8-block", "fp8-block"},
     {"MiniMax-M2.5", "fp8", "fp8-block", "fp8-block", "fp8-block", "fp8-block"},
@@ -153,7 +155,7 @@ std::string model_yaml(const std::string& model) {
 
 /// What most rows have in common.
 struct ServedCell {
-  std::string device, engine, model, weights = "bf16", attention, experts, cache = "bf16", states;
+  std::string device, engine, model, weights = "bf16", attention, experts, cache = "bf16", states, router;
   std::int64_t gpus = 1, replicas = 1, tensor = 1, pipeline = 1, expert = 1, attention_data = 1;
   std::string pool;    // further keys of the pool
   std::string habits;  // further keys of the engine
@@ -161,6 +163,17 @@ struct ServedCell {
   std::int64_t front_ends = 1;
   std::string traffic;  // its keys
 };
+
+/// Types of the checkpoint that a table calls so.
+void take_checkpoint(ServedCell& c, const std::string& model, const std::string& label) {
+  const bool blackwell = c.device.starts_with("b") || c.device.starts_with("gb");
+  for (const Checkpoint& checkpoint : kCheckpoints) {
+    if (checkpoint.model != model || checkpoint.label != label) continue;
+    c.attention = checkpoint.attention;
+    c.weights = checkpoint.weights;
+    c.experts = blackwell ? checkpoint.experts_on_blackwell : checkpoint.experts;
+  }
+}
 
 /// What joins the nodes that so many GPUs take; NVLink where a rack's domain does.
 std::string fabric_of(const std::string& device, std::int64_t gpus) {
@@ -178,11 +191,11 @@ std::string yaml_of(const std::string& id, const ServedCell& c) {
                                 : c.pools;
   return fmt::format(
       "name: {}\ncluster: {{device: {}, gpus: {}{}}}\nmodel: {}\nprecision: {{weights: {}, attention: {}, experts: {}, "
-      "kv_cache: {}{}}}\n"
+      "kv_cache: {}{}{}}}\n"
       "software: {}\nserving:\n{}  pools:\n{}traffic: {{{}}}\n",
       id, c.device, c.gpus, fabric_of(c.device, c.gpus), c.model, c.weights,
       c.attention.empty() ? c.weights : c.attention, c.experts.empty() ? c.weights : c.experts, c.cache,
-      c.states.empty() ? "" : ", states: " + c.states,
+      c.states.empty() ? "" : ", states: " + c.states, c.router.empty() ? "" : ", router: " + c.router,
       c.habits.empty() ? c.engine : fmt::format("{{inherits: {}, {}}}", c.engine, c.habits),
       c.front_ends == 1 ? "" : fmt::format("  front_ends: {}\n", c.front_ends), pools, c.traffic);
 }
@@ -247,13 +260,7 @@ std::vector<std::string> points_scenarios(const TableFile& t, std::size_t row, S
   c.weights = name_here(kTypes, gemm, "the type");
   const std::string moe = t.text(row, "moe_dtype").empty() ? gemm : t.text(row, "moe_dtype");
   c.experts = name_here(kTypes, moe, "the type");
-  const bool blackwell = c.device.starts_with("b") || c.device.starts_with("gb");
-  for (const Checkpoint& checkpoint : kCheckpoints) {
-    if (checkpoint.model != t.text(row, "model") || checkpoint.label != t.text(row, "precision")) continue;
-    c.attention = checkpoint.attention;
-    c.weights = checkpoint.weights;
-    c.experts = blackwell ? checkpoint.experts_on_blackwell : checkpoint.experts;
-  }
+  take_checkpoint(c, t.text(row, "model"), t.text(row, "precision"));
   LaunchedRow row_of{t.text(row, "engine"),         t.text(row, "version"),
                      t.text(row, "device"),         t.text(row, "model"),
                      t.text(row, "precision"),      t.text(row, "measured"),
@@ -268,6 +275,7 @@ std::vector<std::string> points_scenarios(const TableFile& t, std::size_t row, S
     c.pool = launch.pool;
     c.habits = launch.software;
     c.states = launch.states;
+    c.router = launch.router;
     c.tensor = whole_at(t, row, "tp", 1);
     c.pipeline = whole_at(t, row, "pp", 1);
     c.attention_data = whole_at(t, row, "attention_dp", 1);
@@ -370,7 +378,19 @@ std::vector<std::string> offline_scenarios(const TableFile& t, std::size_t row, 
     set_static_batch(c, whole_at(t, row, "batch", 1), whole_at(t, row, "isl", 1), whole_at(t, row, "osl", 1));
     return {yaml_of(out.id, c)};
   }
+  if (c.model.starts_with("gpt-oss")) take_checkpoint(c, t.text(row, "model"), t.text(row, "weights"));
   const auto requests = static_cast<std::int64_t>(t.number(row, "requests").value_or(1000));
+  c.habits = "host: {token: 0 s}";  // trtllm-bench reads tokens, no text
+  if (version.find("v1.0") != std::string::npos) {
+    // Its overview: mixtures with --ep and enable_attention_dp, the sizes of graphs, and the cache's share.
+    const std::string& model = t.text(row, "model");
+    if (model.starts_with("Qwen3") || model.starts_with("Llama-4")) {
+      std::swap(c.tensor, c.attention_data);
+      c.expert = c.attention_data;
+    }
+    c.habits += ", graph_sizes: '1 2 4 8 16 32 64 128 256 384 512 1024 2048 4096 8192'";
+    c.pool = ", memory_utilization: 0.95";
+  }
   c.traffic = all_at_once(requests, whole_at(t, row, "isl", 1), whole_at(t, row, "osl", 1));
   return {yaml_of(out.id, c)};
 }
@@ -432,8 +452,15 @@ constexpr std::array<InferenceTask, 5> kTasks{{{"llama2-70b-99", "llama2-70b", 2
 ServedCell inference_cell(const TableFile& t, std::size_t row, const InferenceTask& task) {
   ServedCell c;
   c.device = name_here(kDevices, t.text(row, "device"), "the device");
-  c.engine = t.text(row, "framework").starts_with("vLLM") ? "vllm-0.15" : "trtllm-1.0";
   c.model = task.model;
+  // Llama 2 and 3.1 405B run as engines of TensorRT, the others as PyTorch's behind a server that reads tokens
+  // (closed/NVIDIA/code/*/tensorrt: DEFAULT_CORE_TYPE, README.md; configs/*: batch_scheduler_policy).
+  const bool vllm = t.text(row, "framework").starts_with("vLLM");
+  const bool built = c.model == "llama2-70b" || c.model == "llama3.1-405b";
+  c.engine = vllm ? "vllm-0.15" : built ? "trtllm-1.0-tensorrt" : "trtllm-1.0";
+  if (!vllm && !built) c.habits = "batching: trtllm-max-utilization, host: {token: 0 s}";
+  // There without gemm_allreduce_plugin.
+  if (built && c.device == "gb300") c.habits = "kernels: {sums: own_kernels}";
   c.weights = name_here(kTypes, t.text(row, "weights"), "the type");
   if (c.model == "deepseek-v3" && c.weights == "nvfp4") c.attention = "bf16";
   c.cache = t.text(row, "kv").empty() ? "bf16" : t.text(row, "kv");

@@ -37,7 +37,9 @@ RowsOp served_norm(const Model& model, double tensor) {
 }
 
 void add_all_reduce(std::vector<ServedOp>& ops, const Model& model, double gpus) {
-  if (gpus > 1) ops.push_back(SumOp{gpus, kServedBytes * as_real(model.hidden)});
+  if (!(gpus > 1)) return;
+  const auto* made = ops.empty() ? nullptr : std::get_if<ProductOp>(&ops.back());
+  ops.push_back(SumOp{gpus, kServedBytes * as_real(model.hidden), made ? std::optional(*made) : std::nullopt});
 }
 
 void add_latent_block(std::vector<ServedOp>& ops, const Model& model, const ServedPrecision& precision, double heads) {
@@ -74,6 +76,12 @@ void add_served_attention(std::vector<ServedOp>& ops, const Model& model, const 
   const double width = heads * dim * (attention.output_gate ? 2 : 1) + made;
   ops.push_back(ProductOp{"qkv", precision.attention, width, hidden});
   const double keys = attention.shares_keys ? 0 : kv_heads;  // that it makes
+  if (attention.qk_norm && precision.qk_norm == QkNorm::of_all) {
+    // Copies of queries and keys with the sum of their squares, which ranks add up, one of each in fp32 (vllm,
+    // model_executor/layers/mamba/linear_attn.py, MiniMaxText01RMSNormTP.forward_qk).
+    ops.push_back(RowsOp{"qk squares", 2 * kServedBytes * (heads + keys) * dim});
+    if (tensor > 1) ops.push_back(SumOp{tensor, 2.0 * sizeof(float), std::nullopt});
+  }
   if (attention.qk_norm) ops.push_back(RowsOp{"qk norm", 2 * kServedBytes * (heads + keys) * dim});
   // Rotation in place, and keys and values copied into the cache.
   const bool leaves = !attention.shares_keys && !attention.bidirectional;
@@ -104,8 +112,8 @@ void add_served_experts(std::vector<ServedOp>& ops, const Model& model, const Se
                         const ServedPrecision& precision, std::int64_t gpus_per_node) {
   const double tensor = as_real(layout.tensor);
   const Experts& experts = model.experts;
-  ops.push_back(
-      ProductOp{"router", WeightType::bf16, as_real(experts.count), as_real(model.hidden), Rows::all, Branch::routed});
+  ops.push_back(ProductOp{"router", WeightType::bf16, as_real(experts.count), as_real(model.hidden), Rows::all,
+                          Branch::routed, true, precision.router});
   const double ranks = as_real(layout.expert), groups = as_real(layout.attention_data);
   const bool routes = layout.attention_data > 1 || layout.experts_apart();
   calibration::LowLatencyExchange exchange;
@@ -127,7 +135,8 @@ void add_served_experts(std::vector<ServedOp>& ops, const Model& model, const Se
   mixture.experts = as_real(experts.count);
   mixture.ranks = ranks;
   mixture.gated = model.mlp.gated;
-  mixture.dealt = calibration::Dealt::by_chance;
+  mixture.alpha = precision.routing_power;
+  mixture.dealt = mixture.alpha > 0 ? calibration::Dealt::by_power : calibration::Dealt::by_chance;
   if (layout.redundant_experts > 0) mixture.slots = as_real(experts.count + layout.redundant_experts);
   ops.push_back(ExpertsOp{mixture, groups, routes && !gathers});
   if (routes) {
@@ -251,7 +260,7 @@ std::pair<bool, bool> layer_kind(const Model& model, std::int64_t layer) {
 
 double all_weights(const ServedOp& op) {
   if (const auto* p = std::get_if<ProductOp>(&op))
-    return p->held ? p->n * p->k * calibration::weight_bytes(p->type) : 0;
+    return p->held ? p->n * p->k * (p->in == RouterType::bf16 ? calibration::weight_bytes(p->type) : sizeof(float)) : 0;
   if (const auto* l = std::get_if<LatentOp>(&op)) return l->weights;
   if (const auto* s = std::get_if<StateOp>(&op)) return s->weights;
   if (const auto* s = std::get_if<SparseOp>(&op)) return s->weights;

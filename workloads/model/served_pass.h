@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <variant>
 #include <vector>
@@ -34,12 +35,22 @@ struct ServedLayout {
   bool operator==(const ServedLayout&) const = default;
 };
 
+/// What a router multiplies in: 16 bits; or fp32, in which its weights and what it reads then are, as it is or rounded
+/// to TF32 on the way into matrix units.
+enum class RouterType : std::uint8_t { bf16, fp32, tf32 };
+/// Queries and keys are normalised head by head; or all of them at once, for which tensor ranks add up their squares.
+enum class QkNorm : std::uint8_t { of_heads, of_all };
+
+/// Types, and what else an implementation of the model chooses.
 struct ServedPrecision {
   WeightType weights = WeightType::bf16;    // of linear layers; embeddings and head have 16 bits
   WeightType attention = WeightType::bf16;  // of its projections
   WeightType experts = WeightType::bf16;
   double kv_bytes = 2;     // of an element of the cache
   double state_bytes = 4;  // of an element of a mixer's state
+  RouterType router = RouterType::bf16;
+  QkNorm qk_norm = QkNorm::of_heads;
+  double routing_power = 0;  // exponent of the power law of experts' loads; 0: tokens come to them by chance
   bool operator==(const ServedPrecision&) const = default;
 };
 
@@ -56,7 +67,8 @@ struct ProductOp {
   double n, k;
   Rows rows = Rows::all;
   Branch branch = Branch::line;
-  bool held = true;  // its weights lie here; else those of a layer ahead are read again
+  bool held = true;                  // its weights lie here; else those of a layer ahead are read again
+  RouterType in = RouterType::bf16;  // of a router, whose type is bf16
 };
 /// A kernel bound by memory: bytes read and written for each row.
 struct RowsOp {
@@ -97,6 +109,7 @@ struct ExpertsOp {
 /// All-reduce of rows over the tensor ranks.
 struct SumOp {
   double gpus, bytes_each;
+  std::optional<ProductOp> product;  // that made the rows, where one did
 };
 /// Rows to experts of other ranks and back; where experts are cut over all ranks, all rows to all of them.
 struct RouteOp {

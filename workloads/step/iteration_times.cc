@@ -127,6 +127,7 @@ IterationTimes::Part IterationTimes::of_rows(const ServedOp& op, const PassRows&
   const calibration::DeviceProfile& device = kernels_.device();
   const calibration::ServingEngine::Kernels& habits = replica_.engine.habits;
   if (const auto* p = std::get_if<ProductOp>(&op)) {
+    if (p->in != RouterType::bf16) return of_router(*p, rows);
     const double bytes = p->n * p->k * calibration::weight_bytes(p->type), flops = 2 * rows * p->n * p->k;
     const bool finds = habits.casts == calibration::InputCasts::found_scales || p->type == WeightType::fp8_block;
     const bool quantised = p->type == WeightType::fp8 || p->type == WeightType::nvfp4;
@@ -162,8 +163,7 @@ IterationTimes::Part IterationTimes::of_rows(const ServedOp& op, const PassRows&
     return {r->name, Use::memory, seconds, 0, bytes, least};
   }
   if (const auto* s = std::get_if<SumOp>(&op)) {
-    const double bytes = rows * s->bytes_each;
-    return {"all-reduce", Use::communication, all_reduce(s->gpus, bytes, captured), 0, bytes};
+    return of_sum(*s, pass);
   }
   if (const auto* e = std::get_if<ExpertsOp>(&op)) {
     calibration::ServedMixture mixture = e->mixture;
@@ -303,6 +303,10 @@ GpuWork IterationTimes::head(double sampled) const {
   return work;
 }
 
+/// Kernels that vLLM's table of latent blocks has more than the engine, which compiles a rotation into one: sines,
+/// copies, signs, products, sums for queries and keys (rotary_embedding/deepseek_scaling_rope.py, forward_native).
+constexpr double kEagerRotation = 12;
+
 IterationTimes::Part IterationTimes::of_decodes(const ServedOp& op, double sequences, double keys,
                                                 std::span<const calibration::PromptPiece> beside) const {
   Part part{"attention of decodes", Use::memory};
@@ -332,6 +336,10 @@ IterationTimes::Part IterationTimes::of_decodes(const ServedOp& op, double seque
                               keys * row * block.kv_bytes / (kFlashMlaMemory * device.memory_bandwidth().value()));
     }
     part.seconds += kernels_.seconds(block);
+    if (replica_.engine.kernels == calibration::Engine::vllm) {
+      const double kernel = sim::to_seconds(kernels_.device().streaming(Streaming::copy, 1));
+      part.seconds = std::max(part.seconds - kEagerRotation * kernel, part.seconds / 2);
+    }
     part.flops = checked() * (2 * sequences * l->weights / calibration::weight_bytes(block.type) +
                               2 * keys * block.heads * (row + block.kv_lora));
     part.bytes = l->weights + keys * row * block.kv_bytes;
@@ -511,13 +519,20 @@ GpuWork IterationTimes::prompts(const std::vector<calibration::PromptPiece>& pie
 /// sorting, two products and an activation, the sum; of a scan in chunks its convolution, gates, norms of queries
 /// and keys, seven kernels, and states that are picked, cast and put back (sglang, gdn_backend.py and fla/chunk.py).
 double IterationTimes::kernels_of_pass() const {
-  constexpr double kLatent = 24, kSparse = 34, kExperts = 16, kScan = 15;
+  constexpr double kLatent = 24, kSparse = 34, kExperts = 16, kFused = 4, kScan = 15;
+  // TensorRT-LLM's own kernels for experts are one operation behind the choice, a cast and a scale
+  // (fused_moe_cutlass.py, fused_moe_trtllm_gen.py); those of Triton and DeepGEMM run one by one.
+  const calibration::ServingEngine& engine = replica_.engine;
+  const bool fused = engine.kernels == calibration::Engine::trtllm &&
+                     engine.habits.experts == calibration::ExpertKernels::least_latency &&
+                     replica_.precision.experts != WeightType::mxfp4;
+  const double experts = fused ? kFused : kExperts;
   double count = 0;
   each_op([&](const ServedOp& op, double times) {
     count += times * (std::holds_alternative<LatentOp>(op)    ? kLatent
                       : std::holds_alternative<SparseOp>(op)  ? kSparse
                       : std::holds_alternative<StateOp>(op)   ? kScan
-                      : std::holds_alternative<ExpertsOp>(op) ? kExperts
+                      : std::holds_alternative<ExpertsOp>(op) ? experts
                                                               : 1);
   });
   return count;

@@ -99,6 +99,8 @@ class IterationTimes : public serving::StepTimes {
     for (const ServedOp& op : pass_.ends) take(op, 1);
   }
   Part of_rows(const ServedOp& op, const PassRows& pass) const;
+  Part of_router(const ProductOp& op, double rows) const;
+  Part of_sum(const SumOp& op, const PassRows& pass) const;
   /// `beside`: prompts of the same iteration.
   Part of_decodes(const ServedOp& op, double sequences, double keys,
                   std::span<const calibration::PromptPiece> beside = {}) const;
