@@ -165,7 +165,7 @@ void load_recompute(const Settings& document, const std::vector<std::string>& ki
       load_choice(*section, job, "kind", kinds, name_of(workloads::Recompute::selective)));
   if (const Settings* layers = given(section, "layers"); layers != nullptr) {
     const std::string got = fmt::format("got {}, expected ", layers->as_int());
-    if (job.method.recompute != workloads::Recompute::full) layers->fail(got + "none but with kind full");
+    if (job.method.recompute == workloads::Recompute::none) layers->fail(got + "none beside kind: none");
     job.method.recomputed_layers = layers->as_int();
   }
   const Settings* modules = given(section, "modules");
@@ -186,6 +186,7 @@ void load_recompute(const Settings& document, const std::vector<std::string>& ki
       {"mla_up_proj", &Parts::latent_up},
       {"moe", &Parts::experts},
       {"moe_act", &Parts::expert_activation},
+      {"router", &Parts::router},
       {"every_second_product", &Parts::every_second_product}};
   std::vector<std::string> names;
   for (const auto& [name, part] : kParts) names.push_back(name);

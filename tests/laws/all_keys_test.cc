@@ -191,10 +191,11 @@ std::string recompute_section(const RankCut& cut, Draw& draw) {
   for (const char* module :
        {"core_attention", "attention_out", "qkv", "mlp", "mlp_up", "mlp_down", "activation", "norms"})
     if (draw.chance(22)) modules.emplace_back(module);
-  for (const char* module : {"moe", "moe_act", "mla_up_proj"})
+  for (const char* module : {"moe", "moe_act", "mla_up_proj", "router"})
     if (cut.mixture && draw.chance(15)) modules.emplace_back(module);
   if (modules.empty()) modules.emplace_back("core_attention");
   out.set("modules", fmt::format("[{}]", fmt::join(modules, ", ")));
+  if (draw.chance(25)) out.set("layers", 1 + draw.below(3));
   return out.text();
 }
 

@@ -87,7 +87,7 @@ TEST_CASE("numbers out of range, and words that are none") {
               "one of fp32, bf16, fp16, fp8, mxfp8, fp8-blockwise, fp8-rowwise, nvfp4"},
              {19, "recompute: some", "19:1: recompute", "one of none, selective, full, partial"},
              {19, "recompute: {kind: full, layers: 0}", "19:25: recompute.layers", "expected 1 to 10000"},
-             {19, "recompute: {kind: selective, layers: 2}", "19:30: recompute.layers", "none but with kind full"},
+             {19, "recompute: {kind: none, layers: 2}", "19:25: recompute.layers", "none beside kind: none"},
              {19, "attention: flush", "19:1: attention", "did you mean \"flash\"?"},
              {11, "  seq: 1024\n  gated_mlp: false\n  activation: swiglu", "13:3: model.activation",
               "expected gelu, squared_relu or relu"},

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,8 @@
 #include "tests/catch.h"
 #include "tests/laws/alike.h"
 #include "tests/workloads/example.h"
+#include "workloads/job/job_values.h"
+#include "workloads/model/kept.h"
 #include "workloads/step/step.h"
 
 using namespace orrery;
@@ -80,6 +83,43 @@ TEST_CASE("keys and values are exchanged again with core attention alone") {
   CHECK(exchanged_again("core_attention, attention_out") == core);
 }
 
+TEST_CASE(
+    "parts of the first blocks of every stage run again: their share of "
+    "bytes and FLOPs, and of what is saved") {
+  // Two stages of four blocks.
+  const Sets cut{"parallelism={tensor: 2, pipeline: 2, sequence_parallel: true}"};
+  const Sets wide{"parallelism={tensor: 1, context: 2, pipeline: 2}"};
+  for (const auto& [layout, dimension] : {std::pair(cut, "tensor"), {wide, "context"}}) {
+    INFO(dimension);
+    const auto with = [&, &layout = layout](const std::string& recompute) {
+      return counted_step(laid_over(layout, {"recompute=" + recompute}));
+    };
+    const auto first = [&](int blocks) {
+      return with(fmt::format("{{modules: [core_attention, qkv, mlp], layers: {}}}", blocks));
+    };
+    const StepReport none = with("none"), all = with("{modules: [core_attention, qkv, mlp]}");
+    CHECK(bytes_again(all, dimension) > 0);
+    const auto done = [](const StepReport& report) {
+      return report.rates.hardware_tflops_per_gpu * sim::to_seconds(report.iteration);
+    };
+    for (const int blocks : {1, 3}) {
+      INFO(blocks);
+      const StepReport some = first(blocks);
+      CHECK(bytes_again(some, dimension) == Approx(bytes_again(all, dimension) * blocks / 4));
+      CHECK(done(some) - done(none) == Approx((done(all) - done(none)) * blocks / 4));
+      CHECK(some.iteration > none.iteration);
+      CHECK(some.iteration < all.iteration);
+      CHECK(some.memory.peak_bytes < none.memory.peak_bytes);
+      CHECK(some.memory.peak_bytes > all.memory.peak_bytes);
+    }
+    for (const int blocks : {4, 9}) CHECK(tests::comparable(first(blocks)) == tests::comparable(all));
+    Question every;
+    every.ranks = Question::Ranks::every;
+    const Job job = small_job(laid_over(layout, {"recompute={modules: [core_attention, qkv, mlp], layers: 2}"}));
+    CHECK(tests::comparable(simulate_step(job, every)) == tests::comparable(simulate_step(job)));
+  }
+}
+
 TEST_CASE("adapters run again with the products that they stand beside") {
   for (const char* adapted : {"attention", "all"}) {
     const auto exchanged_again = [&](const std::string& modules) {
@@ -95,6 +135,7 @@ TEST_CASE("adapters run again with the products that they stand beside") {
     CHECK(out > 0);
     CHECK(exchanged_again("qkv, attention_out") == in + out);
     CHECK((exchanged_again("mlp") > 0) == (std::string(adapted) == "all"));
+    CHECK(exchanged_again("every_second_product") > 0);
   }
 }
 
@@ -144,6 +185,26 @@ TEST_CASE("experts that are made again as a whole are so with their activation n
   CHECK(tests::comparable(report("moe, moe_act")) == tests::comparable(report("moe")));
   CHECK(bytes_again(report("moe"), "expert") > 0);
   CHECK(bytes_again(report("moe_act"), "expert") == 0);
+}
+
+TEST_CASE("a router that is made again keeps no scores, and moves nothing more") {
+  const auto report = [](const std::string& modules) {
+    return counted_step(lone_mixture({"parallelism.expert=2", "recompute={modules: [" + modules + "]}"}));
+  };
+  const StepReport none = report(""), router = report("router");
+  CHECK(router.iteration > none.iteration);
+  CHECK(bytes_again(router, "expert") == 0);
+  // 512 tokens a rank with 8 scores each: what keeps them is made of whole numbers of these.
+  const auto kept = [](const std::string& modules) {
+    const LayerSplit split =
+        split_layers(small_job(lone_mixture({"parallelism.expert=2", "recompute={modules: [" + modules + "]}"})));
+    return workloads::bytes_of(split.block()).kept;
+  };
+  const double saved = kept("") - kept("router");
+  CHECK(saved >= 512 * 8 * 2);
+  CHECK(std::fmod(saved, 512 * 8) == 0);
+  // With the whole half it is made again once.
+  CHECK(tests::comparable(report("moe, router")) == tests::comparable(report("moe")));
 }
 
 TEST_CASE("gradients that no group of a pass reduces are reduced between shard groups all the same") {

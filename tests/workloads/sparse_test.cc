@@ -267,6 +267,30 @@ TEST_CASE("context ranks gather the keys that queries choose from, and scatter t
   }
 }
 
+TEST_CASE(
+    "keys are gathered once more for the blocks that run again, and for "
+    "no others") {
+  const std::string context = "tensor: 1, context: 4, context_method: all_gather, expert: 8";
+  const auto gathered = [&](const std::string& recompute, const char* what) {
+    const StepReport report =
+        simulate_step(sparse_job("A E S E A E S E", kShared, context, {"recompute=" + recompute}));
+    CHECK(tests::contradiction(report) == "");
+    double sum = 0;
+    for (const TrafficRow& row : report.traffic)
+      if (row.dimension == "context" && row.what == what) sum += row.simulated_bytes;
+    return sum;
+  };
+  const char* const keys = "chosen keys, forward (recomputed)";
+  const char* const index = "index keys, forward (recomputed)";
+  // Of the eight blocks the first with A, of all A and S the half is A.
+  const double all = gathered("full", keys), indexed = gathered("full", index);
+  CHECK(all > 0);
+  CHECK(gathered("{kind: full, layers: 1}", keys) == Approx(all / 4));
+  CHECK(gathered("{kind: full, layers: 1}", index) == Approx(indexed / 2));
+  CHECK(gathered("{kind: full, layers: 4}", keys) == Approx(all / 2));
+  CHECK(gathered("{kind: full, layers: 4}", index) == Approx(indexed / 2));
+}
+
 TEST_CASE("sparse attention that cannot be is refused in a line") {
   const std::string whole = "tensor: 2, sequence_parallel: true, expert: 8";
   CHECK(sparse_refusal(kFew, whole).find("no framework cuts it") != std::string::npos);

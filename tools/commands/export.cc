@@ -266,11 +266,9 @@ void module_arguments(const workloads::RecomputedParts& parts, const std::string
       {&Parts::core_attention, "core_attn"}, {&Parts::norms, "layernorm"}, {&Parts::mlp, "mlp"},
       {&Parts::latent_up, "mla_up_proj"},    {&Parts::experts, "moe"},     {&Parts::expert_activation, "moe_act"}};
   static constexpr std::pair<bool Parts::*, const char*> kWithout[] = {
-      {&Parts::qkv, "qkv"},
-      {&Parts::attention_out, "attention_out"},
-      {&Parts::mlp_down, "mlp_down"},
-      {&Parts::activation, "activation"},
-      {&Parts::every_second_product, "every_second_product"}};
+      {&Parts::qkv, "qkv"},           {&Parts::attention_out, "attention_out"},
+      {&Parts::mlp_down, "mlp_down"}, {&Parts::activation, "activation"},
+      {&Parts::router, "router"},     {&Parts::every_second_product, "every_second_product"}};
   for (const auto& [part, name] : kWithout) {
     if (parts.*part)
       no_flag(id, "recompute.modules", name, "some of core_attention, norms, mlp, mla_up_proj, moe and moe_act");
@@ -299,7 +297,11 @@ void kernel_arguments(const workloads::Method& method, const std::string& id, La
   const bool empty = method.recompute == workloads::Recompute::selective && method.recomputed == nothing;
   const workloads::Recompute recompute = empty ? workloads::Recompute::none : method.recompute;
   if (recompute != workloads::Recompute::none) out.add("recompute-granularity", workloads::name_of(recompute));
-  if (recompute == workloads::Recompute::selective) module_arguments(method.recomputed, id, out);
+  if (recompute == workloads::Recompute::selective) {
+    module_arguments(method.recomputed, id, out);
+    if (method.recomputed_layers > 0)
+      no_flag(id, "recompute.layers", fmt::to_string(method.recomputed_layers), "none beside kind: selective");
+  }
   if (recompute == workloads::Recompute::full) {
     const bool in_part = method.recomputed_layers > 0;
     out.add("recompute-method", in_part ? "block" : "uniform");

@@ -101,19 +101,19 @@ void recompute_first_blocks(const std::vector<LayerRange>& ranges, Network& netw
 
 }  // namespace
 
-double share_recomputed(const LayerSplit& split) {
+double share_recomputed(const LayerSplit& split, Recompute how) {
   std::vector<double> flops;
   for (const Layer& layer : split.network.kinds) {
     const ForwardFlops forward = forward_flops(layer);
-    flops.push_back(layer.kind == LayerKind::block ? forward.linear + forward.attention : 0);
+    const double linear = how == Recompute::full ? forward.linear : 0;
+    flops.push_back(layer.kind == LayerKind::block ? linear + forward.attention : 0);
   }
   double all = 0, again = 0;
-  for (std::int64_t i = 0; i < split.network.size(); ++i) {
-    const double of_layer = flops[split.network.layers[static_cast<std::size_t>(i)]];
-    all += of_layer;
-    if (split.network.layer(i).recomputed) again += of_layer;
+  for (const std::uint8_t kind : split.network.layers) {
+    all += flops[kind];
+    if (kind >= split.network.again.kinds) again += flops[kind];
   }
-  return again / all;
+  return all > 0 ? again / all : 0;
 }
 
 double LayerSplit::parameters_of(std::int64_t layer, HeldPart which) const {

@@ -34,8 +34,9 @@ struct LayerSplit {
   const Layer& block() const { return network.layer(1); }
 };
 
-/// Of the FLOPs of all blocks' forward passes, the share of those that are recomputed as a whole.
-double share_recomputed(const LayerSplit& split);
+/// Of the FLOPs of all blocks' forward passes, or of their attention alone where parts are recomputed, the share of the
+/// blocks that are. `how`: the job's, of the first blocks of each part of a pipeline.
+double share_recomputed(const LayerSplit& split, Recompute how);
 
 /// Cuts `blocks` layers, an embedding in front of and a head behind them into `parts` ranges: equal shares of the
 /// layers where they divide; else as even as can be with embedding and head a layer each.

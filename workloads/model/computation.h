@@ -47,6 +47,7 @@ struct RecomputedParts {
   bool latent_up = false;  // queries, keys and values from the compressed ones
   bool experts = false;    // the whole half with experts
   bool expert_activation = false;
+  bool router = false;                // of a layer of experts: scores, and what is made of them
   bool every_second_product = false;  // and all that is no product, attention or reduction (by_operation.h)
   bool operator==(const RecomputedParts&) const = default;
 };
@@ -72,7 +73,7 @@ struct Computation {
   Precision precision;
   Recompute recompute = Recompute::none;
   RecomputedParts recomputed;  // where that is selective
-  /// Where it is full: blocks of each part of a pipeline that are recomputed, the first so many; 0: all.
+  /// Blocks of each part of a pipeline that are recomputed, or parts of them, the first so many; 0: all.
   std::int64_t recomputed_layers = 0;
   AttentionKind attention = AttentionKind::flash;
   bool overlaps_tensor = false;           // GEMMs are cut to overlap with the tensor-parallel exchange beside them

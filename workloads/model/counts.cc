@@ -102,7 +102,7 @@ double hardware_flops(const Model& model, std::int64_t global_batch, Recompute r
   const double last = again.stops_early ? last_products(model) : 0;
   if (recompute == Recompute::full)
     flops += again.share * static_cast<double>(global_batch) * (f.linear + f.attention - last);
-  if (recompute == Recompute::selective) flops += static_cast<double>(global_batch) * f.attention;
+  if (recompute == Recompute::selective) flops += again.share * static_cast<double>(global_batch) * f.attention;
   return flops;
 }
 

@@ -478,7 +478,10 @@ void ExpertHalf::write() {
     shared_up();
     shared_down();
   }
+  const bool scores_again = !again && w_.computation().again(&RecomputedParts::router);
+  if (scores_again) w_.add(Recomputed{true});
   route();
+  if (scores_again) w_.add(Recomputed{false});
   w_.views(0.5, Direction::backward);
   narrow();
   made_again([&] {
@@ -514,7 +517,8 @@ void ExpertHalf::keep(Layer& layer) const {
   layer.kept.push_back({"linear input", outside, e_, kFeedForward, norm});
   layer.kept.push_back({"dropout mask", outside, w_.style().dropout ? 1.0 : 0.0, kFeedForward});
   // Scores, weights by expert and the map of them.
-  layer.kept.push_back({"routing", scores, (style_.router_fp32 ? 8 : 2 * e_) + 1, kFeedForward, inner});
+  layer.kept.push_back({"routing", scores, (style_.router_fp32 ? 8 : 2 * e_) + 1, kFeedForward,
+                        computation.again(&RecomputedParts::router) ? KeptAs::recomputed : inner});
   layer.kept.push_back({"expert inputs", input, kept_input(w_), kFeedForward, grouped, true});
   if (by_operation) layer.kept.push_back({"exchanged tokens", 2 * input, e_, kFeedForward});
   layer.kept.push_back({"expert up projection", real(gates()) * inside, activation_input, kFeedForward, grouped});

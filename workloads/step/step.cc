@@ -704,7 +704,7 @@ StepReport simulate_step(const Job& job, const Question& options) {
     if (!perturbed.slow_gpus.empty() || !perturbed.slow_nics.empty()) say_anomaly(job, report);
   }
   BlocksAgain again{1, stops_ahead_of_last_product(job.model, job.software.layers.linear, job.method.adapters)};
-  if (job.method.recomputed_layers > 0) again.share = share_recomputed(split_layers(job));
+  if (job.method.recomputed_layers > 0) again.share = share_recomputed(split_layers(job), job.method.recompute);
   rate(job.model, job.batch.global, job.method, again, job.machine, report);
   simulation.evaluate();
   report.effort.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();

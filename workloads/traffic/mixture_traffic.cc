@@ -180,7 +180,7 @@ class ExchangeRows {
       : f_(facts), p_(facts.layout), style_(facts.method.experts), rows_(rows) {
     const Method& method = facts.method;
     const bool halves = method.recompute == Recompute::selective && method.recomputed.experts;
-    again_ = halves ? layers_of(facts.model).experts : facts.again.experts;
+    again_ = halves ? facts.in_parts.experts : facts.again.experts;
     tokens_ = real(facts.sizes.micro_batch * facts.sizes.rank_seq) / (p_.sequence_parallel ? real(p_.tensor) : 1);
     element_ = calibration::bytes_of(method.precision.activations);
   }
@@ -286,14 +286,20 @@ class ExchangeRows {
 
 }  // namespace
 
-MixtureLayers layers_again(const Model& model, const Method& method, const Network& network) {
-  if (method.recompute != Recompute::full) return {};
-  if (method.recomputed_layers == 0) return layers_of(model);
-  MixtureLayers again;
-  for (std::int64_t i = 0; i < model.layers + model.experts.mtp_layers; ++i) {
-    if (network.layer(i + 1).recomputed) add_layer(model, i, again);
+std::vector<bool> recomputed_layers(const Model& model, const Method& method, const Network& network, Recompute how) {
+  const std::int64_t layers = model.layers + model.experts.mtp_layers;
+  std::vector<bool> marked(static_cast<std::size_t>(layers), method.recompute == how);
+  if (method.recompute != how || method.recomputed_layers == 0) return marked;
+  for (std::size_t i = 0; i < marked.size(); ++i) marked[i] = network.layers[i + 1] >= network.again.kinds;
+  return marked;
+}
+
+MixtureLayers marked_layers(const Model& model, const std::vector<bool>& marked) {
+  MixtureLayers layers;
+  for (std::size_t i = 0; i < marked.size(); ++i) {
+    if (marked[i]) add_layer(model, static_cast<std::int64_t>(i), layers);
   }
-  return again;
+  return layers;
 }
 
 namespace {
@@ -458,7 +464,7 @@ std::vector<TensorCalls> left_again(const Model& model, double token, const Mixt
 
 /// `stops_early`: dense blocks run again up to their last product, whose sum is then made once.
 MixtureTensor tensor_calls(const Model& model, const Method& method, double token, const MixtureLayers& again,
-                           bool stops_early) {
+                           const MixtureLayers& in_parts, bool stops_early) {
   const MixtureLayers layers = layers_of(model);
   MixtureTensor calls;
   calls.leaves = leaves(model, token, layers);
@@ -475,14 +481,14 @@ MixtureTensor tensor_calls(const Model& model, const Method& method, double toke
   const double hidden = token * real(model.hidden);
   const LatentAttention& latent = model.attention.latent;
   const RecomputedParts& parts = method.recomputed;
-  const auto share = [&](double of, double all) { return model.source > 0 ? hidden * of / all : hidden; };
-  if (parts.latent_up) calls.enters_again = compressed(latent, token, layers);
+  const auto share = [&](double of, double all) { return model.source > 0 && all > 0 ? hidden * of / all : hidden; };
+  if (parts.latent_up) calls.enters_again = compressed(latent, token, in_parts);
   if (parts.qkv && !latent.any())
-    calls.enters_again.push_back({share(layers.attention_share, layers.attention), layers.attention});
-  if (parts.mlp) calls.enters_again.push_back({share(layers.dense_share, layers.dense), layers.dense});
+    calls.enters_again.push_back({share(in_parts.attention_share, in_parts.attention), in_parts.attention});
+  if (parts.mlp) calls.enters_again.push_back({share(in_parts.dense_share, in_parts.dense), in_parts.dense});
   if (parts.experts && model.experts.shared > 0) {
-    calls.enters_again.push_back({hidden, layers.experts});
-    calls.leaves_again.push_back({hidden, layers.experts});
+    calls.enters_again.push_back({hidden, in_parts.experts});
+    calls.leaves_again.push_back({hidden, in_parts.experts});
   }
   return calls;
 }
@@ -494,7 +500,7 @@ MixtureTensor tensor_calls(const Model& model, const Method& method, double toke
 void MixtureTraffic::tensor_rows(double runs, TrafficRows& rows) const {
   const double token =
       real(f_.sizes.micro_batch * f_.sizes.rank_seq) * calibration::bytes_of(f_.method.precision.activations);
-  const MixtureTensor calls = tensor_calls(f_.model, f_.method, token, f_.again, f_.stops_early);
+  const MixtureTensor calls = tensor_calls(f_.model, f_.method, token, f_.again, f_.in_parts, f_.stops_early);
   const std::int64_t ranks = f_.layout.tensor;
   const bool cut = f_.layout.sequence_parallel;
   const auto exchange = [&](CollectiveOp op, const char* what, const std::vector<TensorCalls>& all, double share = 1) {
@@ -572,7 +578,9 @@ AdapterCalls adapter_calls_again(const MixtureFacts& facts) {
   if (method.recompute == Recompute::full) return adapters_of(facts.model, method.adapters, facts.again);
   if (method.recompute != Recompute::selective) return {};
   const RecomputedParts& parts = method.recomputed;
-  const MixtureLayers layers = layers_of(facts.model);
+  const MixtureLayers& layers = facts.in_parts;
+  // All that is no product is made again, and so are the insides of adapters that ranks have parts of.
+  if (parts.every_second_product) return {adapters_of(facts.model, method.adapters, layers).gathered, 0};
   const double attention = facts.model.attention.latent.any() ? 0 : layers.attention;
   AdapterCalls calls{parts.qkv ? attention : 0, parts.attention_out ? attention : 0};
   const LatentAttention& latent = facts.model.attention.latent;
@@ -601,7 +609,7 @@ void MixtureTraffic::adapter_rows(double runs, TrafficRows& rows) const {
   using enum CollectiveOp;
   const AdapterCalls all = adapters_of(f_.model, adapters, layers), again = adapter_calls_again(f_);
   const CollectiveOp sum = cut ? reduce_scatter : all_reduce;
-  const double once = layers.all(), twice = whole ? f_.again.all() : once;
+  const double once = layers.all(), twice = whole ? f_.again.all() : f_.in_parts.all();
   row(all_gather, "adapters, forward", all.gathered, once);
   row(sum, "adapters, forward", all.reduced, once);
   row(all_gather, "adapters, forward (recomputed)", again.gathered, twice);

@@ -36,8 +36,11 @@ struct MixtureLayers {
   double crosses = 0, attention_share = 0, crosses_share = 0, crosses_read = 0, dense_share = 0;
   double all() const { return blocks; }
 };
-/// Those that are recomputed as a whole. `network`: the job's layers, looked at where some of each part are.
-MixtureLayers layers_again(const Model& model, const Method& method, const Network& network);
+/// Of each layer, whether it is computed again `how`: as a whole, or in the parts that are named. `network`: the job's
+/// layers, looked at where only some of each part of a pipeline are.
+std::vector<bool> recomputed_layers(const Model& model, const Method& method, const Network& network, Recompute how);
+/// Those of the layers that are marked.
+MixtureLayers marked_layers(const Model& model, const std::vector<bool>& marked);
 
 /// What the formulas ask of a job. Refers to it.
 struct MixtureFacts {
@@ -54,6 +57,7 @@ struct MixtureFacts {
   bool stops_early = false;    // a dense block that runs again does so up to its last product
   bool repeats_down = false;   // a dense block's last product is made again where it is named
   MixtureLayers again;         // recomputed as a whole
+  MixtureLayers in_parts;      // of which parts are
 };
 
 class MixtureTraffic {

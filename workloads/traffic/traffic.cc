@@ -169,7 +169,7 @@ double attention_layers(const Model& model, Sees sees = Sees::any) {
   return real(attend);
 }
 
-/// `tokens`: of a micro-batch on one rank; `again`: layers whose attention runs again.
+/// `tokens`: of a micro-batch on one rank; `again`: layers whose attention runs again, by itself or with the whole.
 void add_context_rows(const Model& model, const calibration::AttentionStyle& style, const Parallelism& layout,
                       const Method& method, double tokens, double microbatches, double again, TrafficRows& rows) {
   const double layers = attention_layers(model, Sees::all_keys);
@@ -184,7 +184,6 @@ void add_context_rows(const Model& model, const calibration::AttentionStyle& sty
     else
       rows.add(CommGroup::context, op, what, layout.context, own * c, calls * times * runs, calls);
   };
-  if (method.recompute == Recompute::selective) again = method.recomputed.core_attention ? layers : 0;
   if (layout.context_method == ContextMethod::all_to_all) {
     const double queries = tokens * query_width(model) / real(layout.tensor) * element;
     const auto heads = [&](const char* what, double bytes, double calls, double times) {
@@ -214,102 +213,105 @@ void add_context_rows(const Model& model, const calibration::AttentionStyle& sty
 }
 
 /// Keys of sparse attention are gathered once, in the type of activations, and their gradients scattered: every
-/// token's, or one of so many tokens', and those that an indexer chooses by. `again`: of a layer, how often it runs
-/// again.
+/// token's, or one of so many tokens', and those that an indexer chooses by. `again`: layers that run again as a whole.
 void add_sparse_rows(const Model& model, const Parallelism& layout, const Method& method, double tokens,
-                     double microbatches, bool again, TrafficRows& rows) {
+                     double microbatches, const std::vector<bool>& again, TrafficRows& rows) {
   if (!model.pattern.any()) return;
   const double element = calibration::bytes_of(method.precision.activations), all = tokens * real(layout.context);
   const double sequences = all / real(model.seq), runs = microbatches * real(layout.data * layout.tensor);
-  double keys = 0, layers = 0, index_keys = 0, indexers = 0;
-  for (std::int64_t layer = 0; layer < model.layers + model.experts.mtp_layers; ++layer) {
-    const Model::Block& block = model.pattern.at(layer);
+  struct Sum {
+    double elements = 0, times = 0;
+    void add(double more) { *this = {elements + more, times + 1}; }
+  } keys, keys_again, index_keys, index_keys_again;
+  for (std::size_t layer = 0; layer < again.size(); ++layer) {
+    const Model::Block& block = model.pattern.at(static_cast<std::int64_t>(layer));
     const SparseAttention& s = block.attention.sparse;
     if (!block.attends || !s.any()) continue;
     const LatentAttention& latent = block.attention.latent;
     const std::int64_t heads = block.attention.kv_heads / layout.tensor;
     const double of_ratio = s.ratio > 0 ? sequences * real(model.seq / s.ratio) : 0;
-    layers += 1;
-    keys += s.compressed() ? of_ratio * real(block.attention.head_width)
-            : latent.any() ? all * real(latent.kv_rank + latent.rope_dim)
-                           : all * 2 * real(heads * block.attention.head_width);
+    const double made = s.compressed() ? of_ratio * real(block.attention.head_width)
+                        : latent.any() ? all * real(latent.kv_rank + latent.rope_dim)
+                                       : all * 2 * real(heads * block.attention.head_width);
+    keys.add(made);
+    if (again[layer]) keys_again.add(made);
     if (!s.indexes()) continue;
-    indexers += 1;
-    index_keys += (s.compressed() ? of_ratio : all) * real(s.index_dim);
+    const double indexed = (s.compressed() ? of_ratio : all) * real(s.index_dim);
+    index_keys.add(indexed);
+    if (again[layer]) index_keys_again.add(indexed);
   }
-  const auto row = [&](CollectiveOp op, const char* what, double elements, double times) {
-    if (times > 0) rows.add(CommGroup::context, op, what, layout.context, elements / times * element, times * runs, 1);
+  const auto row = [&](CollectiveOp op, const char* what, const Sum& sum) {
+    if (sum.times == 0) return;
+    rows.add(CommGroup::context, op, what, layout.context, sum.elements / sum.times * element, sum.times * runs, 1);
   };
-  const auto rows_of = [&](const char* forward, const char* forward_again, const char* backward, double elements,
-                           double times) {
-    row(CollectiveOp::all_gather, forward, elements, times);
-    if (again) row(CollectiveOp::all_gather, forward_again, elements, times);
-    row(CollectiveOp::reduce_scatter, backward, elements, times);
-  };
-  rows_of("chosen keys, forward", "chosen keys, forward (recomputed)", "chosen key gradients, backward", keys, layers);
-  rows_of("index keys, forward", "index keys, forward (recomputed)", "index key gradients, backward", index_keys,
-          indexers);
+  row(CollectiveOp::all_gather, "chosen keys, forward", keys);
+  row(CollectiveOp::all_gather, "chosen keys, forward (recomputed)", keys_again);
+  row(CollectiveOp::reduce_scatter, "chosen key gradients, backward", keys);
+  row(CollectiveOp::all_gather, "index keys, forward", index_keys);
+  row(CollectiveOp::all_gather, "index keys, forward (recomputed)", index_keys_again);
+  row(CollectiveOp::reduce_scatter, "index key gradients, backward", index_keys);
 }
 
-/// Mixers with a state exchange positions for heads, and back, or gather their states; `again`: layers of these that
-/// run again.
+/// Mixers with a state exchange positions for heads, and back, or gather their states; `again`: layers run again whole.
 void add_mixer_rows(const Model& model, const Parallelism& layout, const Method& method, double tokens,
-                    double microbatches, double again, TrafficRows& rows) {
-  double layers = 0, made = 0, back = 0, states = 0;
-  for (std::int64_t layer = 0; layer < model.layers + model.experts.mtp_layers && model.pattern.any(); ++layer) {
-    const StateMixer& mixer = model.pattern.at(layer).state;
+                    double microbatches, const std::vector<bool>& again, TrafficRows& rows) {
+  if (!model.pattern.any()) return;
+  struct Sum {
+    double layers = 0, made = 0, back = 0, states = 0;
+  } all, twice;
+  for (std::size_t layer = 0; layer < again.size(); ++layer) {
+    const StateMixer& mixer = model.pattern.at(static_cast<std::int64_t>(layer)).state;
     if (!mixer.any()) continue;
-    layers += 1;
     const MixerParts parts = mixer.kind->parts(mixer);
-    if (passes_states(parts)) {
-      states += real(mixer.heads * parts.handed_on);
-      continue;
+    for (Sum* sum : {&all, &twice}) {
+      if (sum == &twice && !again[layer]) continue;
+      sum->layers += 1;
+      sum->states += passes_states(parts) ? real(mixer.heads * parts.handed_on) : 0;
+      sum->made += passes_states(parts) ? 0 : real(made_by(mixer, parts));
+      // What is normalised behind the exchange is the scan's output with its gate.
+      sum->back += passes_states(parts) ? 0 : real(mixer.values()) * (parts.normed_behind_exchange ? 2 : 1);
     }
-    made += real(made_by(mixer, parts));
-    // What is normalised behind the exchange is the scan's output with its gate.
-    back += real(mixer.values()) * (parts.normed_behind_exchange ? 2 : 1);
   }
-  if (layers == 0) return;
-  const double each = tokens / real(layout.tensor) * calibration::bytes_of(method.precision.activations) / layers;
+  if (all.layers == 0) return;
+  const double token = tokens / real(layout.tensor) * calibration::bytes_of(method.precision.activations);
   const double runs = microbatches * real(layout.data * layout.tensor);
-  const auto row = [&](const char* what, double elements, double times) {
-    if (times > 0)
-      rows.add(CommGroup::context, CollectiveOp::all_to_all, what, layout.context, elements * each, times * runs, 1);
-  };
-  if (states > 0) {
+  if (all.states > 0) {
     // Of a sequence each, in fp32, of all ranks.
     const double sequences = tokens * real(layout.context) / real(model.seq);
-    const double bytes = 4 * states / layers * sequences * real(layout.context) / real(layout.tensor);
-    const auto gather = [&](const char* what, double times) {
-      if (times > 0)
-        rows.add(CommGroup::context, CollectiveOp::all_gather, what, layout.context, bytes, times * runs, 1);
+    const auto gather = [&](const char* what, const Sum& sum) {
+      const double bytes = 4 * sum.states / sum.layers * sequences * real(layout.context) / real(layout.tensor);
+      rows.add(CommGroup::context, CollectiveOp::all_gather, what, layout.context, bytes, sum.layers * runs, 1);
     };
-    gather("mixer states, forward", layers);
-    gather("mixer states, forward (recomputed)", again);
-    return gather("mixer state gradients, backward", layers);
+    gather("mixer states, forward", all);
+    if (twice.layers > 0) gather("mixer states, forward (recomputed)", twice);
+    return gather("mixer state gradients, backward", all);
   }
-  row("mixer inputs, forward", made, layers);
-  row("mixer inputs, forward (recomputed)", made, again);
-  row("mixer outputs, forward", back, layers);
-  row("mixer outputs, forward (recomputed)", back, again);
-  row("mixer output gradients, backward", back, layers);
-  row("mixer input gradients, backward", made, layers);
+  const auto row = [&](const char* what, double Sum::*elements, const Sum& sum) {
+    if (sum.layers > 0)
+      rows.add(CommGroup::context, CollectiveOp::all_to_all, what, layout.context, sum.*elements / sum.layers * token,
+               sum.layers * runs, 1);
+  };
+  row("mixer inputs, forward", &Sum::made, all);
+  row("mixer inputs, forward (recomputed)", &Sum::made, twice);
+  row("mixer outputs, forward", &Sum::back, all);
+  row("mixer outputs, forward (recomputed)", &Sum::back, twice);
+  row("mixer output gradients, backward", &Sum::back, all);
+  row("mixer input gradients, backward", &Sum::made, all);
 }
 
 /// Queries, keys and values of all tensor ranks, where there are more of these than heads of keys. `activation`: bytes
-/// of a hidden state; `runs`: passes over a layer; `again`: layers that run again.
-void add_shared_head_rows(const Model& model, const Parallelism& layout, const Method& method, double activation,
-                          double runs, double again, TrafficRows& rows) {
+/// of a hidden state; `runs`: passes over a layer; `again`: layers of which they are made again.
+void add_shared_head_rows(const Model& model, const Parallelism& layout, double activation, double runs, double again,
+                          TrafficRows& rows) {
   if (layout.tensor <= model.attention.kv_heads || model.attention.latent.any()) return;
   const double all = attention_layers(model);
   const std::int64_t gate = model.attention.output_gate ? model.output_width() : 0;
   const double bytes = activation / real(model.hidden) * real(model.attention_width() + gate + model.kv_made());
-  const bool parts = method.recompute == Recompute::selective && method.recomputed.qkv;
   const auto exchange = [&](CollectiveOp op, const char* what, double layers) {
     if (layers > 0) rows.add(CommGroup::tensor, op, what, layout.tensor, bytes, layers * runs, 1);
   };
   exchange(CollectiveOp::all_gather, "queries, keys and values, forward", all);
-  exchange(CollectiveOp::all_gather, "queries, keys and values, forward (recomputed)", parts ? all : again);
+  exchange(CollectiveOp::all_gather, "queries, keys and values, forward (recomputed)", again);
   exchange(CollectiveOp::reduce_scatter, "query, key and value gradients, backward", all);
 }
 
@@ -347,9 +349,11 @@ double losses(const calibration::LayerStyle& style) {
 /// A number for each tensor that tensor ranks share out and products read, or one for each row of those whose channels
 /// they share: what both halves read and the gradients of what they make, behind and ahead of a gather, attention's
 /// output, the activation, and gradients of what column-parallel products make. `tokens`: of a micro-batch on one rank;
-/// `runs`: passes over a layer, of all columns of ranks; `again`: layers that run again as a whole.
+/// `runs`: passes over a layer, of all columns of ranks; `again`: layers that run again as a whole, `in_parts`: in the
+/// parts that are named.
 void add_scale_rows(const Model& model, const Parallelism& layout, const Method& method,
-                    const calibration::LayerStyle& style, double tokens, double runs, double again, TrafficRows& rows) {
+                    const calibration::LayerStyle& style, double tokens, double runs, double again, double in_parts,
+                    TrafficRows& rows) {
   const calibration::DataType type = method.precision.matmul;
   const bool of_rows = type == calibration::DataType::fp8_rowwise;
   const bool whole = type == calibration::DataType::fp8 && style.looks_for_scales();
@@ -367,7 +371,7 @@ void add_scale_rows(const Model& model, const Parallelism& layout, const Method&
   found("scales, forward (recomputed)", again, ends + (stops ? 1 : 2));
   const RecomputedParts& parts = method.recomputed;
   const bool activation = method.recompute == Recompute::selective && (parts.mlp || parts.activation);
-  found("scales, forward (recomputed)", layers, activation && !parts.every_second_product ? 1 : 0);
+  found("scales, forward (recomputed)", in_parts, activation && !parts.every_second_product ? 1 : 0);
   const double queries = style.linear.queries.separate() && !together ? 3 : 1;
   const double up = model.mlp.gated && style.linear.separate_gate && !together ? 2 : 1;
   found("scales, backward", layers, ends + queries + up);
@@ -387,7 +391,10 @@ class ClosedForm {
         adapters_(job.method.adapters),
         map_(job.parallelism.chunk_map()),
         gathered_(gathered_share(job.method.precision, job.software.layers.linear, job.parallelism.sequence_parallel)),
-        again_(layers_again(job.model, job.method, split_layers(job).network)),
+        whole_(recomputed_layers(job.model, job.method, split_layers(job).network, Recompute::full)),
+        again_(marked_layers(job.model, whole_)),
+        in_parts_(marked_layers(
+            job.model, recomputed_layers(job.model, job.method, split_layers(job).network, Recompute::selective))),
         mixture_(MixtureFacts{job.model,
                               job.parallelism,
                               job.method,
@@ -398,16 +405,18 @@ class ClosedForm {
                               job.software.layers.linear.queries.separate(),
                               stops_ahead_of_last_product(job.model, job.software.layers.linear, job.method.adapters),
                               makes_last_product_again(job.model, job.software.layers.linear),
-                              again_}) {}
+                              again_,
+                              in_parts_}) {}
 
   std::vector<TrafficRow> rows() {
     if (p_.tensor > 1) tensor();
     if (p_.context > 1) {
       const double tokens = real(job_.batch.micro * job_.rank_seq());
+      const double parts = job_.method.recomputed.core_attention ? in_parts_.attention - in_parts_.sparse : 0;
       add_context_rows(job_.model, job_.software.attention_style, p_, job_.method, tokens, real(job_.microbatches()),
-                       again_.attention - again_.sparse, rows_);
-      add_sparse_rows(job_.model, p_, job_.method, tokens, real(job_.microbatches()), again_.sparse > 0, rows_);
-      add_mixer_rows(job_.model, p_, job_.method, tokens, real(job_.microbatches()), again_.states, rows_);
+                       again_.attention - again_.sparse + parts, rows_);
+      add_sparse_rows(job_.model, p_, job_.method, tokens, real(job_.microbatches()), whole_, rows_);
+      add_mixer_rows(job_.model, p_, job_.method, tokens, real(job_.microbatches()), whole_, rows_);
     }
     if (p_.pipeline > 1) pipeline();
     data();
@@ -441,7 +450,8 @@ class ClosedForm {
     const bool sp = p_.sequence_parallel;
     const double gathered = activation() * gathered_;
     if (p_.inside.tensor_in > 1) return grid(runs);
-    add_shared_head_rows(job_.model, p_, job_.method, activation(), runs, again_.attention, rows_);
+    const double heads_again = again_.attention + (job_.method.recomputed.qkv ? in_parts_.attention : 0);
+    add_shared_head_rows(job_.model, p_, activation(), runs, heads_again, rows_);
     const auto boundary = [&](const char* what, double times, double gathers, double sums) {
       if (sp) add(CommGroup::tensor, CollectiveOp::all_gather, what, p_.tensor, gathered, gathers * times, gathers);
       const auto sum = sp ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce;
@@ -458,7 +468,7 @@ class ClosedForm {
                sums_again(job_.method, job_.model, job_.software.layers.linear, per_pass));
     if (const double again = sp ? inputs_again(job_.method, job_.model.mlp.gated) : 0; again > 0)
       add(CommGroup::tensor, CollectiveOp::all_gather, "activations, forward (recomputed)", p_.tensor, gathered,
-          again * layers * runs, again);
+          again * in_parts_.all() * runs, again);
     // Queries, keys and values that are layers of their own reduce the gradient of their input three times.
     const double apart = job_.software.layers.linear.queries.separate() && !job_.model.parallel_block && !sp ? 2 : 0;
     boundary("activation gradients, backward", layers * runs, per_pass + apart, per_pass + apart);
@@ -466,7 +476,7 @@ class ClosedForm {
       add(CommGroup::tensor, CollectiveOp::all_gather, "saved inputs, backward", p_.tensor, gathered,
           per_pass * layers * runs, per_pass);
     add_scale_rows(job_.model, p_, job_.method, job_.software.layers, real(job_.batch.micro * job_.rank_seq()), runs,
-                   again_.all(), rows_);
+                   again_.all(), in_parts_.all(), rows_);
     mixture_.adapter_rows(runs, rows_);
     ends(runs, heads);
     gathered_messages(runs);
@@ -619,8 +629,10 @@ class ClosedForm {
   const Parallelism& p_;
   const Adapters& adapters_;
   ChunkMap map_;
-  double gathered_;  // share
-  MixtureLayers again_;
+  double gathered_;          // share
+  std::vector<bool> whole_;  // layers that are computed again as a whole
+  MixtureLayers again_;      // these
+  MixtureLayers in_parts_;   // those of which parts are computed again
   MixtureTraffic mixture_;
   TrafficRows rows_;
 };

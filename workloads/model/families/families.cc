@@ -10,7 +10,8 @@ namespace orrery::workloads {
 
 namespace {
 
-/// Every kind twice, as it is and recomputed; split_network says which blocks are of the second.
+/// Every kind twice, as it is and recomputed, as a whole or in parts; split_network says which blocks are of the
+/// second.
 Network network_in_part_again(const Model& model, const Split& split, const Computation& computation) {
   Computation kept = computation, again = computation;
   kept.recompute = Recompute::none;
@@ -35,7 +36,7 @@ const std::vector<Family>& families() {
 }
 
 Network network(const Model& model, const Split& split, const Computation& computation) {
-  if (computation.recompute == Recompute::full && computation.recomputed_layers > 0)
+  if (computation.recompute != Recompute::none && computation.recomputed_layers > 0)
     return network_in_part_again(model, split, computation);
   const auto family =
       std::find_if(families().begin(), families().end(), [&](const Family& f) { return f.holds(model); });
