@@ -56,7 +56,7 @@ spec: {ports: [{port: 80}]}
 )";
 
 /// A master and three workers of one template.
-std::string training() {
+std::string manifest_training() {
   const std::string pods = R"(
         spec:
           containers:
@@ -81,23 +81,23 @@ tools::Draft of_manifest(const Folder& folder, const std::string& text) {
   return tools::import_kubernetes(folder.write("job.yaml", text), {}, {});
 }
 
-std::string replaced(std::string text, const std::string& from, const std::string& to) {
+std::string manifest_with(std::string text, const std::string& from, const std::string& to) {
   const std::size_t at = text.find(from);
   REQUIRE(at != std::string::npos);
   return text.replace(at, from.size(), to);
 }
 
-std::string text_at(const tools::Draft& draft, const std::string& path) {
+std::string manifest_text(const tools::Draft& draft, const std::string& path) {
   const sim::Settings* found = draft.document().find_path(path);
   return found != nullptr && found->is_scalar() ? found->text() : "";
 }
 
-bool says(const tools::Draft& draft, const std::string& word) {
+bool manifest_says(const tools::Draft& draft, const std::string& word) {
   const std::string all = fmt::format("{}\n{}", fmt::join(draft.ignored(), "\n"), fmt::join(draft.assumed(), "\n"));
   return all.find(word) != std::string::npos;
 }
 
-const sim::Settings& pool_of(const tools::Draft& draft) {
+const sim::Settings& manifest_pool(const tools::Draft& draft) {
   return draft.document().find_path("serving.pools")->items()[0];
 }
 
@@ -106,31 +106,32 @@ const sim::Settings& pool_of(const tools::Draft& draft) {
 TEST_CASE("a Deployment's server has its script, its variables, its GPUs and its replicas") {
   const Folder folder;
   const tools::Draft draft = of_manifest(folder, kDeployment);
-  CHECK(text_at(draft, "model") == "llama3.1-70b");
-  CHECK(text_at(draft, "cluster.device") == "h200-sxm-141gb");
-  CHECK(text_at(draft, "cluster.gpus") == "8");  // two replicas of four
-  CHECK(pool_of(draft).at("replicas").text() == "2");
-  CHECK(pool_of(draft).find_path("parallelism.tensor")->text() == "4");
+  CHECK(manifest_text(draft, "model") == "llama3.1-70b");
+  CHECK(manifest_text(draft, "cluster.device") == "h200-sxm-141gb");
+  CHECK(manifest_text(draft, "cluster.gpus") == "8");  // two replicas of four
+  CHECK(manifest_pool(draft).at("replicas").text() == "2");
+  CHECK(manifest_pool(draft).find_path("parallelism.tensor")->text() == "4");
   for (const char* word : {"HF_TOKEN", "livenessProbe", "Service front", "nvidia"})
-    CHECK((says(draft, word) == (std::string(word) != "nvidia")));
+    CHECK((manifest_says(draft, word) == (std::string(word) != "nvidia")));
   // Arguments alone are the image's own command's, and $(NAME) is a variable of the container's.
-  const tools::Draft alone =
-      of_manifest(folder, replaced(kDeployment, "command: [/bin/bash, /scripts/run.sh]",
-                                   "args: [--model, $(MODEL), --tensor-parallel-size=2, --max-model-len, \"4096\"]"));
-  CHECK(text_at(alone, "model") == "llama3.1-70b");
-  CHECK(pool_of(alone).find_path("parallelism.tensor")->text() == "2");
+  const tools::Draft alone = of_manifest(
+      folder, manifest_with(kDeployment, "command: [/bin/bash, /scripts/run.sh]",
+                            "args: [--model, $(MODEL), --tensor-parallel-size=2, --max-model-len, \"4096\"]"));
+  CHECK(manifest_text(alone, "model") == "llama3.1-70b");
+  CHECK(manifest_pool(alone).find_path("parallelism.tensor")->text() == "2");
   // GPUs that are not enough are said first.
   const tools::Draft more =
-      of_manifest(folder, replaced(kDeployment, "--tensor-parallel-size 4", "--tensor-parallel-size 8"));
+      of_manifest(folder, manifest_with(kDeployment, "--tensor-parallel-size 4", "--tensor-parallel-size 8"));
   CHECK(more.ignored().front().find("GPUs that Deployment llama asks for") != std::string::npos);
 }
 
 TEST_CASE("pods of a training and of a leader with its workers are counted together") {
   const Folder folder;
-  CHECK(text_at(of_manifest(folder, training()), "cluster.gpus") == "32");  // one master and three workers of eight
-  std::string named = training();
-  for (int pods = 0; pods < 2; ++pods) named = replaced(named, "--nnodes $PET_NNODES ", "");
-  CHECK(text_at(of_manifest(folder, named), "cluster.gpus") == "32");
+  CHECK(manifest_text(of_manifest(folder, manifest_training()), "cluster.gpus") ==
+        "32");  // one master and three workers of eight
+  std::string named = manifest_training();
+  for (int pods = 0; pods < 2; ++pods) named = manifest_with(named, "--nnodes $PET_NNODES ", "");
+  CHECK(manifest_text(of_manifest(folder, named), "cluster.gpus") == "32");
   const std::string group = R"(apiVersion: leaderworkerset.x-k8s.io/v1
 kind: LeaderWorkerSet
 metadata: {name: wide}
@@ -144,7 +145,7 @@ spec:
           command: [python3, -m, sglang.launch_server, --model-path, deepseek-ai/DeepSeek-V3, --tp, "16"]
           resources: {limits: {nvidia.com/gpu: "8"}}
 )";
-  CHECK(text_at(of_manifest(folder, group), "cluster.gpus") == "16");
+  CHECK(manifest_text(of_manifest(folder, group), "cluster.gpus") == "16");
   // Pods that one server needs all of are its nodes.
   const std::string nodes = R"(apiVersion: apps/v1
 kind: StatefulSet
@@ -159,9 +160,10 @@ spec:
         resources: {limits: {nvidia.com/gpu: "8"}}
 )";
   const tools::Draft two = of_manifest(folder, nodes);
-  CHECK(text_at(two, "cluster.gpus") == "32");
-  CHECK(pool_of(two).at("replicas").text() == "2");
-  CHECK(says(of_manifest(folder, replaced(replaced(group, "\"16\"", "\"4\""), "\"8\"", "\"2\"")), "gpus_per_node=2"));
+  CHECK(manifest_text(two, "cluster.gpus") == "32");
+  CHECK(manifest_pool(two).at("replicas").text() == "2");
+  CHECK(manifest_says(of_manifest(folder, manifest_with(manifest_with(group, "\"16\"", "\"4\""), "\"8\"", "\"2\"")),
+                      "gpus_per_node=2"));
 }
 
 TEST_CASE("no line of a manifest is dropped without a word") {
@@ -177,9 +179,9 @@ TEST_CASE("no line of a manifest is dropped without a word") {
   };
   const std::string whole = kDeployment;  // of which the document of the pods alone is read
   const std::size_t from = whole.find("---\n") + 4;
-  const std::string pods = replaced(whole.substr(from, whole.rfind("---\n") - from),
-                                    "command: [/bin/bash, /scripts/run.sh]", "args: [--model, $(MODEL)]");
-  for (const std::string& text : {pods, training()}) {
+  const std::string pods = manifest_with(whole.substr(from, whole.rfind("---\n") - from),
+                                         "command: [/bin/bash, /scripts/run.sh]", "args: [--model, $(MODEL)]");
+  for (const std::string& text : {pods, manifest_training()}) {
     REQUIRE_FALSE(told(text).starts_with("refused"));
     std::vector<std::string> lines;
     std::istringstream in(text);
@@ -255,11 +257,11 @@ TEST_CASE("a folder with a checkpoint says the served model and its types") {
     "ignore": ["*self_attn*", "lm_head"]}})");
   const std::string path = std::filesystem::path(folder.write("x", "")).parent_path().string();
   const tools::Draft draft = tools::import_server("vllm", {"vllm serve " + path + " --tensor-parallel-size 2"}, 8, {});
-  CHECK(text_at(draft, "model.experts") == "128");
-  CHECK(text_at(draft, "precision.experts") == "nvfp4");
-  CHECK(text_at(draft, "precision.attention") == "bf16");
+  CHECK(manifest_text(draft, "model.experts") == "128");
+  CHECK(manifest_text(draft, "precision.experts") == "nvfp4");
+  CHECK(manifest_text(draft, "precision.attention") == "bf16");
   const tools::Draft alone = tools::import_hf(path + "/config.json");
-  CHECK(says(alone, "attention: bf16"));
+  CHECK(manifest_says(alone, "attention: bf16"));
 }
 
 TEST_CASE("options that a server's script writes into a file are taken with those of its line") {
@@ -270,17 +272,18 @@ TEST_CASE("options that a server's script writes into a file are taken with thos
       "cat << EOF >> ser.yaml\nenable_chunked_prefill: true\nunheard_of: 7\nEOF\n"
       "trtllm-serve nvidia/DeepSeek-R1-0528-NVFP4 --tp_size 8 --ep_size 8 --extra_llm_api_options ser.yaml\n";
   const tools::Draft draft = tools::import_server("trtllm", {folder.write("serve.sh", script)}, 8, {});
-  const sim::Settings& pool = pool_of(draft);
+  const sim::Settings& pool = manifest_pool(draft);
   CHECK(pool.find_path("parallelism.attention_data")->text() == "8");
   CHECK(pool.find_path("parallelism.tensor")->text() == "1");
   CHECK(pool.at("max_sequences").text() == "64");
   CHECK(pool.at("prefix_caching").text() == "false");
   CHECK(pool.at("chunked_prefill").text() == "true");
-  CHECK(text_at(draft, "precision.kv_cache") == "fp8");
-  CHECK(text_at(draft, "precision.attention") == "bf16");  // which this checkpoint leaves as it was
+  CHECK(manifest_text(draft, "precision.kv_cache") == "fp8");
+  CHECK(manifest_text(draft, "precision.attention") == "bf16");  // which this checkpoint leaves as it was
   CHECK(draft.ignored().front().find("host-cache-size") != std::string::npos);
-  CHECK(says(draft, "unheard-of"));
-  CHECK(says(tools::import_server("vllm", {"vllm serve Qwen/Qwen3-8B --tensor-paralel-size 2"}, 8, {}),
-             "did you mean --tensor-parallel-size?"));
-  CHECK(says(tools::import_server("vllm", {"vllm serve Qwen/Qwen3-8B --config none.yaml"}, 8, {}), "none.yaml"));
+  CHECK(manifest_says(draft, "unheard-of"));
+  CHECK(manifest_says(tools::import_server("vllm", {"vllm serve Qwen/Qwen3-8B --tensor-paralel-size 2"}, 8, {}),
+                      "did you mean --tensor-parallel-size?"));
+  CHECK(
+      manifest_says(tools::import_server("vllm", {"vllm serve Qwen/Qwen3-8B --config none.yaml"}, 8, {}), "none.yaml"));
 }
