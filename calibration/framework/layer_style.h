@@ -26,9 +26,6 @@ enum class QueryLayers : std::uint8_t { joint, parted, separate };
 /// norms alone, or norms and activations; or, where all of it shares a scale, behind a pass that looks for its largest
 /// magnitude, which norms may have looked for.
 enum class Casts : std::uint8_t { apart, fused, by_norms, by_norms_and_activations, scaled, scaled_by_makers };
-/// Which scales of blocks (mxfp8, nvfp4) a kernel puts in the order that matrix units read, ahead of the product: none,
-/// both operands', or, where mxfp8's activations and gradients are cast in that order, weights' alone.
-enum class ScaleOrder : std::uint8_t { as_cast, of_operands, of_weights };
 /// Columns of what nvfp4's weight gradients multiply, which are rotated (a random Hadamard transform): cast beside the
 /// rows, or by a kernel of their own.
 enum class RotatedColumns : std::uint8_t { with_rows, apart };
@@ -59,7 +56,6 @@ std::string_view name_of(AttentionKind attention);
 std::string_view name_of(WeightGradients gradients);
 std::string_view name_of(QueryLayers layers);
 std::string_view name_of(Casts casts);
-std::string_view name_of(ScaleOrder order);
 std::string_view name_of(RotatedColumns columns);
 std::string_view name_of(OptimizerStates states);
 std::string_view name_of(OffloadedGradients gradients);
@@ -69,12 +65,11 @@ std::string_view name_of(UnitGathers gathers);
 std::string_view name_of(OutputCopy copy);
 std::string_view name_of(Graphs graphs);
 
-/// Rates of linear layers' GEMMs, and what goes ahead of them.
+/// Rates of linear layers' GEMMs.
 struct GemmRates {
   double misaligned = 1;   // of a 16-bit one whose rows do not begin at 16 bytes, over an aligned one
   double of_library = 1;   // of any 16-bit one, over that with the library that the device was measured with
   double rows_scaled = 1;  // of a forward one with scales of rows and long sums, over one with one scale
-  ScaleOrder scale_order = ScaleOrder::as_cast;
   bool operator==(const GemmRates&) const = default;
 };
 

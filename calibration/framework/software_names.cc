@@ -30,7 +30,6 @@ std::string_view name_of(QueryLayers one) { return word(one, Words<3>{"joint", "
 std::string_view name_of(Casts one) {
   return word(one, Words<6>{"apart", "fused", "by_norms", "by_norms_and_activations", "scaled", "scaled_by_makers"});
 }
-std::string_view name_of(ScaleOrder one) { return word(one, Words<3>{"as_cast", "of_operands", "of_weights"}); }
 std::string_view name_of(RotatedColumns one) { return word(one, Words<2>{"with_rows", "apart"}); }
 std::string_view name_of(BucketCut one) {
   return word(one, Words<4>{"every_chunk", "by_weight", "first_chunk", "as_model"});

@@ -561,11 +561,6 @@ std::vector<Row> gemm_rows() {
           "column_cast_traffic", kLinear, &LinearStyle::column_cast_traffic, {"1", "20"},
           "Bytes that a cast with scales of columns (fp8-rowwise) moves, over those of one with scales of rows: what "
           "it writes column by column takes whole sectors of memory."),
-      choice("scale_order", kRates, &GemmRates::scale_order,
-             {ScaleOrder::as_cast, ScaleOrder::of_operands, ScaleOrder::of_weights},
-             "Scales of blocks (mxfp8, nvfp4) that a kernel ahead of each product puts in the order that matrix units "
-             "read: as_cast, none; of_operands, both operands'; of_weights, weights' alone in mxfp8, whose activations "
-             "and gradients are cast in that order, and both operands' in nvfp4."),
       number("rows_scaled_rate", kRates, &GemmRates::rows_scaled, {"0.1", "2"},
              "Rate of a linear layer's forward GEMM with scales of rows (fp8-rowwise) that sums over 8192 elements or "
              "more, over that of one with one scale for each operand; up to 4096 both are taken to be as fast."),

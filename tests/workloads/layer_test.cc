@@ -194,50 +194,6 @@ TEST_CASE(
   CHECK(cast_bytes(DataType::mxfp8, false, true) == cast_bytes(DataType::mxfp8, false));
 }
 
-TEST_CASE("scales of blocks are put in order ahead of products, of both operands or of weights alone") {
-  const calibration::DeviceProfile device = calibration_test::profile("b200-sxm-180gb");
-  struct Found {
-    double scales = 0, both = 0, weights = 0;  // kernels that order them, and elements of operands
-    double bytes = 0;
-  };
-  const auto found = [&](DataType type, calibration::ScaleOrder order) {
-    Computation c;
-    c.precision.matmul = type;
-    calibration::GemmRates rates;
-    rates.scale_order = order;
-    const LayerPasses passes = passes_of(gpt(small(), {}, c).layer(1), {device, rates}, false);
-    Found sum;
-    for (const Pieces* pass : {&passes.forward, &passes.backward})
-      for (const Piece& piece : *pass)
-        for (const Kernel& kernel : piece.kernels) {
-          if (kernel.name == "scales in order") {
-            sum.scales += 1;
-            sum.bytes += kernel.bytes;
-          }
-          if (kernel.type != type || kernel.flops == 0) continue;
-          const auto m = kernel.shape[0], n = kernel.shape[1], k = kernel.shape[2];
-          sum.both += static_cast<double>((m + n) * k);
-          // Of a weight's gradient neither operand is the weight.
-          if (!kernel.name.ends_with("weight gradient")) sum.weights += static_cast<double>(m * k);
-        }
-    return sum;
-  };
-  using Order = calibration::ScaleOrder;
-  // Four linear layers, three products each, of two operands; a byte for 32 or 16 elements, read and written.
-  const Found both = found(DataType::mxfp8, Order::of_operands), weights = found(DataType::mxfp8, Order::of_weights);
-  CHECK(both.scales == 4 * 3 * 2);
-  CHECK(both.bytes == Approx(2 * both.both / 32));
-  CHECK(weights.scales == 4 * 2);
-  CHECK(weights.bytes == Approx(2 * weights.weights / 32));
-  CHECK(found(DataType::mxfp8, Order::as_cast).scales == 0);
-  const Found four_bits = found(DataType::nvfp4, Order::of_weights);
-  CHECK(four_bits.scales == 4 * 3 * 2);
-  CHECK(four_bits.bytes == Approx(2 * four_bits.both / 16));
-  // Scales of whole tensors, and of blocks that kernels apply to sums, have no such order.
-  CHECK(found(DataType::fp8, Order::of_operands).scales == 0);
-  CHECK(found(DataType::fp8_blockwise, Order::of_operands).scales == 0);
-}
-
 TEST_CASE(
     "ahead of experts the stream is cast for dense products that read it, its gradient for those that add to it") {
   const auto casts = [](std::int64_t shared, std::int64_t latent) {

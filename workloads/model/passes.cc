@@ -180,7 +180,6 @@ class LayerCompiler {
     shape.form = form;
     shape.accumulate = sum.has_value();
     shape.sum = sum.value_or(DataType::fp32);
-    writer_.order_scales(shape, static_cast<double>(p.copies));
     writer_.product(std::move(name), shape, p);
   }
 

@@ -16,13 +16,6 @@ double rate_of_16_bit(const calibration::Gemm& shape, const calibration::GemmRat
   return rates.of_library * (aligned ? 1 : rates.misaligned);
 }
 
-/// Bytes of an operand's element that are its share of scales which matrix units read; 0: none. Scales of fp8_blockwise
-/// are applied to sums.
-double scales_of_blocks(DataType type) {
-  if (type == DataType::mxfp8) return calibration::operand_bytes(type) - 1;
-  return type == DataType::nvfp4 ? calibration::operand_bytes(type) - 0.5 : 0;
-}
-
 /// Over that with one scale: the same while sums are short, and along the logarithm of their length down to its own.
 double rate_with_scales_of_rows(const calibration::Gemm& shape, const calibration::GemmRates& rates) {
   if (shape.form != calibration::Gemm::Form::forward) return 1;
@@ -131,21 +124,6 @@ void PieceWriter::grouped_gemm(std::string name, const calibration::Gemm& shape,
   kernel.shape = {shape.m, shape.n, shape.k, 1};
   kernel.launches = copies;  // Transformer Engine's grouped GEMM calls cuBLAS for each, on four streams
   add(std::move(kernel));
-}
-
-void PieceWriter::order_scales(const calibration::Gemm& shape, double copies) {
-  using Form = calibration::Gemm::Form;
-  const double each = 2 * scales_of_blocks(shape.dtype);  // read and written
-  const calibration::ScaleOrder order = times_.gemm_rates.scale_order;
-  if (each == 0 || order == calibration::ScaleOrder::as_cast) return;
-  const auto d = [](std::int64_t count) { return static_cast<double>(count); };
-  // An operand is m by k, which is the weight but in a weight's gradient, the other n by k. Tokens are shared out.
-  const bool of_weights = shape.form == Form::weight_gradient;
-  const double first = d(shape.m) * d(shape.k) * (of_weights ? 1 : copies), second = d(shape.n) * d(shape.k);
-  const bool weights_alone = order == calibration::ScaleOrder::of_weights && shape.dtype == DataType::mxfp8;
-  const char* const name = "scales in order";
-  if (!weights_alone || !of_weights) stream(calibration::Streaming::copy, first * each, name);
-  if (!weights_alone) stream(calibration::Streaming::copy, second * each, name);
 }
 
 void PieceWriter::product(std::string name, const calibration::Gemm& shape, const MatMul& of) {

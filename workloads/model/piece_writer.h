@@ -27,10 +27,6 @@ class PieceWriter {
   /// The products of `copies` weights, which share out the tokens of `shape` (its n, or of a weight's gradient its k).
   /// One of a linear layer's products with the copies, and the SMs that it leaves free, of `of`.
   void product(std::string name, const calibration::Gemm& shape, const MatMul& of);
-  /// Ahead of it, of `copies` weights: scales of blocks into the order that matrix units read, a kernel an operand,
-  /// which takes those of all copies (NVIDIA/TransformerEngine, transformer_engine/pytorch/csrc/extensions/swizzle.cpp,
-  /// swizzle_scales_for_gemm and multi_tensor_swizzle_scales_for_gemm).
-  void order_scales(const calibration::Gemm& shape, double copies);
   void grouped_gemm(std::string name, const calibration::Gemm& shape, std::int64_t copies, bool grouped);
   void comm(CommGroup group, calibration::CollectiveOp op, double bytes, const char* what, CommOverlap overlap);
   /// The next kernel starts a new piece although no exchange lies between: one must be awaited there.
