@@ -1,18 +1,15 @@
 // Closed forms, with b = micro-batch, s = sequence, h = hidden, e = bytes of an element, m = micro-batches, l = layers,
 // n = group:
 //  - tensor (arXiv 1909.08053, 2205.05198): two collectives pairs per layer forward and two backward, of b s h e bytes;
-//  with sequence
-//    parallelism all-gather + reduce-scatter, else all-reduce; a rank sends (n-1)/n of the buffer, an all-reduce twice
-//    that.
+//    with sequence parallelism all-gather + reduce-scatter, else all-reduce; a rank sends (n-1)/n of the buffer, an
+//    all-reduce twice that.
 //  - context group of c (arXiv 2310.01889, 2407.21783): each rank's keys and values, 2 b (s/c) (kv width/t) e bytes,
-//  once per layer
-//    round the ring (c-1 sends; backward c-1 more, and c of their gradients), or gathered in both passes and their
-//    gradients scattered.
+//    once per layer round the ring (c-1 sends; backward c-1 more, and c of their gradients), or gathered in both passes
+//    and their gradients scattered.
 //  - pipeline (arXiv 2104.04473): b s h e bytes (over t where tensor ranks share the message) across p v - 1
 //  boundaries, both ways (a V: 2p - 2; both ways at once: p - 1).
 //  - data: the rank's parameters once per step (all-reduce, or reduce-scatter and all-gather); with sharded parameters
-//  two
-//    all-gathers and one reduce-scatter per micro-batch.
+//    two all-gathers and one reduce-scatter per micro-batch.
 #include "workloads/traffic/traffic.h"
 
 #include <algorithm>
