@@ -109,7 +109,7 @@ void add_served_operators(std::vector<ServedOp>& ops, const Model& model, const 
       case Operator::Kind::product:
         ops.push_back(ProductOp{"operator product", precision.weights, real(op.out) / (opens ? tensor : 1),
                                 real(op.in) / (sums ? tensor : 1), Rows::all, Branch::line, !op.shared});
-        if (sums && tensor > 1) ops.push_back(SumOp{tensor, kServedActivation * real(op.out)});
+        if (sums && tensor > 1) ops.push_back(SumOp{tensor, kServedActivation * real(op.out), std::nullopt});
         inside = opens || op.cut == Operator::Cut::sum;
         break;
       case Operator::Kind::residual:
