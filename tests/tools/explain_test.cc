@@ -196,6 +196,16 @@ TEST_CASE("a framework that is left out asks for what it misses by, worked out b
   CHECK(std::log(seen->like.high90) == Approx(0.7));  // by the other eight, nothing added
 }
 
+TEST_CASE("values that fall take the mean of their neighbours by weight, worked out by hand") {
+  // 3 and 2 by 1 and 3 are 2.25, above 0: with it (3 + 6 + 0) / 5.
+  const std::vector<double> out = tools::nowhere_falling({1, 3, 2, 0}, {1, 1, 3, 1});
+  REQUIRE(out.size() == 4);
+  CHECK(out[0] == 1);
+  for (std::size_t i = 1; i < 4; ++i) CHECK(out[i] == Approx(1.8));
+  CHECK(tools::nowhere_falling({1, 2, 2}, {1, 1, 1}) == std::vector<double>{1, 2, 2});
+  CHECK(tools::nowhere_falling({}, {}).empty());
+}
+
 TEST_CASE("an interval that is narrowed by more than half of it is its middle, and never turns around") {
   tools::LikeRows like;
   like.low68 = 0.9;

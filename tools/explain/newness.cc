@@ -126,6 +126,27 @@ std::string text_of(const Newness& newness, const Features& features) {
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
+std::vector<double> nowhere_falling(const std::vector<double>& values, const std::vector<double>& weights) {
+  struct Block {
+    double mean, weight;
+    std::size_t of;
+  };
+  std::vector<Block> blocks;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    blocks.push_back({values[i], weights[i], 1});
+    while (blocks.size() > 1 && blocks.back().mean < blocks[blocks.size() - 2].mean) {
+      const Block last = blocks.back();
+      blocks.pop_back();
+      Block& into = blocks.back();
+      const double weight = into.weight + last.weight;
+      into = {(into.mean * into.weight + last.mean * last.weight) / weight, weight, into.of + last.of};
+    }
+  }
+  std::vector<double> out;
+  for (const Block& block : blocks) out.insert(out.end(), block.of, block.mean);
+  return out;
+}
+
 namespace {
 
 /// What is left out beside the row's list.
@@ -169,7 +190,8 @@ double reach(std::vector<Weighed>& of, double p) {
 }
 
 /// Rows by what is new of them, and the widenings that they ask for. What one newness asks for, no greater one goes
-/// below; where few groups of a newness are known, the lesser ones speak for it.
+/// below; where an unknown framework asks for less than an unknown generation, both take the mean by their groups;
+/// where few groups of a newness are known, the lesser ones speak for it.
 class Pools {
  public:
   void add(const Asked& asked) {
@@ -182,8 +204,9 @@ class Pools {
   Widenings widenings(const Without& without) const {
     Widenings own;
     for (std::size_t i = 0; i < kNewnesses; ++i) own.at[i] = of_pool(pools_[i], newness_at(i), without);
-    Widenings out = own;
     const auto speaks = [&](std::size_t at) { return own.at[at].groups >= kFewestGroups; };
+    for (const auto share : {&Widening::at68, &Widening::at90}) order_frameworks(own, share, speaks);
+    Widenings out = own;
     for (std::size_t i = 0; i < kNewnesses; ++i) {
       bool known = speaks(i);
       for (std::size_t j = 0; j < kNewnesses; ++j) {
@@ -198,6 +221,23 @@ class Pools {
   }
 
  private:
+  template <typename Speaks>
+  static void order_frameworks(Widenings& own, double Widening::*share, const Speaks& speaks) {
+    for (unsigned others = 0; others < 8; ++others) {
+      std::vector<std::size_t> chain;
+      std::vector<double> values, groups;
+      for (const Seen framework : {Seen::same, Seen::kin, Seen::none}) {
+        const std::size_t at = index_of({framework, (others & 1U) != 0, (others & 2U) != 0, (others & 4U) != 0});
+        if (!speaks(at)) continue;
+        chain.push_back(at);
+        values.push_back(own.at[at].widening.*share);
+        groups.push_back(static_cast<double>(own.at[at].groups));
+      }
+      values = nowhere_falling(values, groups);
+      for (std::size_t i = 0; i < chain.size(); ++i) own.at[chain[i]].widening.*share = values[i];
+    }
+  }
+
   template <typename Without>
   static Widenings::Entry of_pool(const std::vector<Asked>& pool, const Newness& newness, const Without& without) {
     Widenings::Entry out;

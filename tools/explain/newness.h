@@ -66,6 +66,11 @@ struct Held {
   double with_unknown68 = 0, with_unknown90 = 0;  // of all rows in no fit
   double half90_pct = 0;                          // half the interval of 90 %, mean
 };
+/// The nearest to these values that nowhere fall: neighbours that do take their weighted mean (isotonic regression by
+/// pooling adjacent violators: Barlow, Bartholomew, Bremner and Brunk, Statistical Inference under Order Restrictions,
+/// 1972). What frameworks nobody measured ask for is so no less than what new generations do, and no more than told.
+std::vector<double> nowhere_falling(const std::vector<double>& values, const std::vector<double>& weights);
+
 struct WidthStudy {
   Widenings widenings;
   std::vector<Held> held;
