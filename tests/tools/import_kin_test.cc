@@ -9,23 +9,20 @@
 #include "sim/error.h"
 #include "tests/catch.h"
 #include "tests/laws/alike.h"
-#include "tests/tools/program.h"
+#include "tests/tools/imported_models.h"
 #include "tools/import/import.h"
 #include "workloads/model/model.h"
 #include "workloads/step/step.h"
 
 using namespace orrery;
+using tests::check_config_refused;
 using tests::Folder;
+using tests::job_of_config;
+using tests::StatedModel;
 
 namespace {
 
-struct StatedKin {
-  const char* config;
-  double parameters, active;  // in 1e9; 0: a token meets all
-  const char* layout;
-};
-
-const StatedKin kStatedKin[]{
+const StatedModel kStatedKin[]{
     // Qwen/Qwen3-Omni-30B-A3B-Instruct, the thinker's text: Qwen3-30B-A3B's 30.5e9 and 3.3e9.
     {R"({"model_type": "qwen3_omni_moe", "thinker_config": {"model_type": "qwen3_omni_moe_thinker", "text_config": {
          "model_type": "qwen3_omni_moe_text", "hidden_size": 2048, "intermediate_size": 768,
@@ -116,19 +113,13 @@ const StatedKin kStatedKin[]{
      12.82, 0, "parallelism={tensor: 8, sequence_parallel: true}"},
 };
 
-workloads::Job job_of_kin(const Folder& folder, const std::string& config, const char* layout) {
-  tools::Draft draft = tools::import_hf(folder.write("config.json", config));
-  draft.apply(layout);
-  return scenarios::load_scenario(scenarios::parse_yaml(draft.yaml(), "imported.yaml")).job;
-}
-
 }  // namespace
 
 TEST_CASE("families that are kin of others, and transformers of diffusion models, become what was published") {
   const Folder folder;
-  for (const StatedKin& one : kStatedKin) {
+  for (const StatedModel& one : kStatedKin) {
     INFO(one.config);
-    const workloads::Job job = job_of_kin(folder, one.config, one.layout);
+    const workloads::Job job = job_of_config(folder, one.config, {one.layout});
     CHECK(workloads::parameter_count(job.model) == Approx(one.parameters * 1e9).epsilon(0.005));
     const double active = one.active > 0 ? one.active : one.parameters;
     CHECK(workloads::active_parameter_count(job.model) == Approx(active * 1e9).epsilon(0.01));
@@ -138,7 +129,7 @@ TEST_CASE("families that are kin of others, and transformers of diffusion models
 
 TEST_CASE("FLUX.1 by its configuration is the model that ships") {
   const Folder folder;
-  const workloads::Model imported = job_of_kin(folder, kStatedKin[13].config, "parallelism={tensor: 1}").model;
+  const workloads::Model imported = job_of_config(folder, kStatedKin[13].config, {"parallelism={tensor: 1}"}).model;
   const workloads::Model ships =
       scenarios::load_scenario(scenarios::parse_yaml("{name: flux, cluster: {device: h100-sxm-80gb, gpus: 8}, model: "
                                                      "flux.1-dev, parallelism: {tensor: 1}, batch: "
@@ -152,11 +143,11 @@ TEST_CASE("FLUX.1 by its configuration is the model that ships") {
 TEST_CASE("tokens of a diffusion model of text see all others, those of its kin what is ahead of them") {
   const Folder folder;
   for (const workloads::Model::Block& block :
-       job_of_kin(folder, kStatedKin[6].config, "parallelism={}").model.pattern.kinds)
+       job_of_config(folder, kStatedKin[6].config, {"parallelism={}"}).model.pattern.kinds)
     CHECK(block.attention.bidirectional);
   std::string causal = kStatedKin[6].config;
   causal.replace(causal.find("Dream"), 5, "qwen2");
-  CHECK_FALSE(job_of_kin(folder, causal, "parallelism={}").model.pattern.any());
+  CHECK_FALSE(job_of_config(folder, causal, {"parallelism={}"}).model.pattern.any());
 }
 
 TEST_CASE("layers of Laguna have heads of their own, and kinds by a list") {
@@ -176,7 +167,8 @@ TEST_CASE("layers of Laguna have heads of their own, and kinds by a list") {
           "moe_intermediate_size": 1024, "shared_expert_intermediate_size": 1024, "sliding_window": 512,
           "layer_types": [{}], "num_attention_heads_per_layer": [{}], "mlp_layer_types": [{}]}})",
       types, heads, channels);
-  const workloads::Job job = job_of_kin(folder, config, "parallelism={tensor: 1, expert: 8, sharding: parameters}");
+  const workloads::Job job =
+      job_of_config(folder, config, {"parallelism={tensor: 1, expert: 8, sharding: parameters}"});
   CHECK(workloads::parameter_count(job.model) == Approx(118e9).epsilon(0.005));
   CHECK(workloads::active_parameter_count(job.model) == Approx(8.2e9).epsilon(0.05));
   CHECK(job.model.pattern.at(0).attention.heads == 48);
@@ -198,7 +190,8 @@ TEST_CASE("Ling 3.0 has Kimi's delta rule with whole gates, and latent attention
           "kv_lora_rank": 512, "first_k_dense_replace": 1, "num_experts": 128, "num_experts_per_tok": 8,
           "num_shared_experts": 1, "moe_intermediate_size": 512, "moe_shared_expert_intermediate_size": 512,
           "n_group": 8, "topk_group": 4})";
-  const workloads::Job job = job_of_kin(folder, config, "parallelism={tensor: 1, expert: 8, sharding: parameters}");
+  const workloads::Job job =
+      job_of_config(folder, config, {"parallelism={tensor: 1, expert: 8, sharding: parameters}"});
   const double h = 1536, wide = 16 * 128;
   const double delta = 6 * h * wide + 3 * 4 * wide + 16 * h + 16 + wide + 128 + h;
   const double latent = h * 256 + 256 + 256 * 16 * 192 + h * (512 + 64) + 512 + 512 * 16 * 256 + wide * h + h;
@@ -209,33 +202,21 @@ TEST_CASE("Ling 3.0 has Kimi's delta rule with whole gates, and latent attention
 }
 
 TEST_CASE("configurations of kin that contradict themselves, or hold what is not modelled, are refused in one line") {
-  const Folder folder;
-  const auto refused = [&](std::string config, const char* from, const char* to, const char* with) {
-    const std::size_t at = config.find(from);
-    REQUIRE(at != std::string::npos);
-    std::string message;
-    try {
-      job_of_kin(folder, config.replace(at, std::string(from).size(), to), "parallelism={}");
-    } catch (const sim::UserError& error) {
-      message = error.what();
-    }
-    INFO(message);
-    CHECK(message.find(with) != std::string::npos);
-    CHECK(message.find("config.json") != std::string::npos);
-    CHECK(message.find('\n') == std::string::npos);
-  };
-  refused(kStatedKin[2].config, "\"is_moe\": false", "\"is_moe\": true", "experts that are found by products of keys");
-  refused(kStatedKin[3].config, "4, 5, 6,", "4, 5, 61,", "moe_layers_enum");
-  refused(kStatedKin[7].config, "\"num_attention_heads\": 10", "\"num_attention_heads\": 12", "num_attention_heads");
-  refused(kStatedKin[7].config, "\"attention\"]", "\"convolution\"]", "_block_types");
-  refused(kStatedKin[9].config, "\"encoder_attention_heads\": 16", "\"encoder_attention_heads\": 15",
-          "encoder_attention_heads");
-  refused(kStatedKin[10].config, "\"decoder_layers\": 32", "\"decoder_layers\": 0", "decoder_layers");
-  refused(kStatedKin[11].config, "[1, 2, 2]", "[1, 0, 2]", "patch_size");
-  refused(kStatedKin[13].config, "\"num_single_layers\": 38", "\"num_single_layers\": -1", "num_single_layers");
-  refused(kStatedKin[13].config, "FluxTransformer2DModel", "FluxTransformer3DModel",
-          "did you mean \"FluxTransformer2DModel\"?");
-  refused(kStatedKin[8].config, "\"roberta\"", "\"modernbert\"",
-          "windows to both sides in an encoder are not modelled");
-  refused(kStatedKin[13].config, "\"_class_name\": \"FluxTransformer2DModel\", ", "", "_class_name");
+  check_config_refused(kStatedKin[2].config, "\"is_moe\": false", "\"is_moe\": true",
+                       "experts that are found by products of keys");
+  check_config_refused(kStatedKin[3].config, "4, 5, 6,", "4, 5, 61,", "moe_layers_enum");
+  check_config_refused(kStatedKin[7].config, "\"num_attention_heads\": 10", "\"num_attention_heads\": 12",
+                       "num_attention_heads");
+  check_config_refused(kStatedKin[7].config, "\"attention\"]", "\"convolution\"]", "_block_types");
+  check_config_refused(kStatedKin[9].config, "\"encoder_attention_heads\": 16", "\"encoder_attention_heads\": 15",
+                       "encoder_attention_heads");
+  check_config_refused(kStatedKin[10].config, "\"decoder_layers\": 32", "\"decoder_layers\": 0", "decoder_layers");
+  check_config_refused(kStatedKin[11].config, "[1, 2, 2]", "[1, 0, 2]", "patch_size");
+  check_config_refused(kStatedKin[13].config, "\"num_single_layers\": 38", "\"num_single_layers\": -1",
+                       "num_single_layers");
+  check_config_refused(kStatedKin[13].config, "FluxTransformer2DModel", "FluxTransformer3DModel",
+                       "did you mean \"FluxTransformer2DModel\"?");
+  check_config_refused(kStatedKin[8].config, "\"roberta\"", "\"modernbert\"",
+                       "windows to both sides in an encoder are not modelled");
+  check_config_refused(kStatedKin[13].config, "\"_class_name\": \"FluxTransformer2DModel\", ", "", "_class_name");
 }

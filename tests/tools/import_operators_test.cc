@@ -6,24 +6,20 @@
 #include "sim/error.h"
 #include "tests/catch.h"
 #include "tests/laws/alike.h"
-#include "tests/tools/program.h"
+#include "tests/tools/imported_models.h"
 #include "tools/import/import.h"
 #include "workloads/model/carried.h"
 #include "workloads/model/model.h"
 #include "workloads/step/step.h"
 
 using namespace orrery;
+using tests::check_config_refused;
 using tests::Folder;
+using tests::StatedModel;
 
 namespace {
 
-struct Stated {
-  const char* config;
-  double parameters, active;  // in 1e9; 0: a token meets all
-  const char* layout;
-};
-
-const Stated kStated[]{
+const StatedModel kStated[]{
     // LiquidAI/LFM2-1.2B: 1,170,340,608 by its card.
     {R"({"model_type": "lfm2", "hidden_size": 2048, "block_dim": 2048, "block_ff_dim": 12288, "block_multiple_of": 256,
          "block_ffn_dim_multiplier": 1.0, "block_auto_adjust_ff_dim": true, "num_hidden_layers": 16,
@@ -88,7 +84,7 @@ const Stated kStated[]{
 
 TEST_CASE("configurations with mixers of operators become the models that were published") {
   const Folder folder;
-  for (const Stated& one : kStated) {
+  for (const StatedModel& one : kStated) {
     tools::Draft draft = tools::import_hf(folder.write("config.json", one.config));
     INFO(draft.yaml());
     draft.apply(one.layout);
@@ -162,30 +158,17 @@ TEST_CASE("channels of Mamba-1 are shared out over tensor ranks") {
 }
 
 TEST_CASE("configurations with mixers of operators that contradict themselves are refused in one line") {
-  const Folder folder;
-  const auto refused = [&](std::string config, const char* from, const char* to, const char* with) {
-    const std::size_t at = config.find(from);
-    REQUIRE(at != std::string::npos);
-    std::string message;
-    try {
-      tools::Draft draft =
-          tools::import_hf(folder.write("config.json", config.replace(at, std::string(from).size(), to)));
-      scenarios::load_scenario(draft.document());
-    } catch (const sim::UserError& error) {
-      message = error.what();
-    }
-    INFO(message);
-    CHECK(message.find(with) != std::string::npos);
-    CHECK(message.find('\n') == std::string::npos);
-  };
-  refused(kStated[0].config, "\"block_ff_dim\": 12288", "\"block_ff_dim\": 0", "block_ff_dim");
-  refused(kStated[0].config, "\"block_ffn_dim_multiplier\": 1.0", "\"block_ffn_dim_multiplier\": -1",
-          "block_ffn_dim_multiplier");
-  refused(kStated[0].config, "[2, 5, 8, 10, 12, 14]", "[\"x\"]", "full_attn_idxs");
-  refused(kStated[2].config, "\"mamba_dt_rank\": 256", "\"mamba_dt_rank\": \"many\"", "mamba_dt_rank");
-  refused(kStated[6].config, "\"num_attention_heads\": 32", "\"num_attention_heads\": 30", "num_attention_heads");
-  refused(kStated[6].config, "\"hybrid_layer_ids\"", "\"ids\"", "holds no layers_block_type or hybrid_layer_ids");
-  refused(kStated[7].config, "\"hybrid\", \"mamba\", \"mamba\"]", "\"hybrid\"]", "expected num_hidden_layers");
-  refused(kStated[8].config, "\"sliding_window\": 512", "\"sliding_window\": -1", "sliding_window");
-  refused(kStated[1].config, "\"num_experts\": 32", "\"num_experts\": -3", "num_experts");
+  check_config_refused(kStated[0].config, "\"block_ff_dim\": 12288", "\"block_ff_dim\": 0", "block_ff_dim");
+  check_config_refused(kStated[0].config, "\"block_ffn_dim_multiplier\": 1.0", "\"block_ffn_dim_multiplier\": -1",
+                       "block_ffn_dim_multiplier");
+  check_config_refused(kStated[0].config, "[2, 5, 8, 10, 12, 14]", "[\"x\"]", "full_attn_idxs");
+  check_config_refused(kStated[2].config, "\"mamba_dt_rank\": 256", "\"mamba_dt_rank\": \"many\"", "mamba_dt_rank");
+  check_config_refused(kStated[6].config, "\"num_attention_heads\": 32", "\"num_attention_heads\": 30",
+                       "num_attention_heads");
+  check_config_refused(kStated[6].config, "\"hybrid_layer_ids\"", "\"ids\"",
+                       "holds no layers_block_type or hybrid_layer_ids");
+  check_config_refused(kStated[7].config, "\"hybrid\", \"mamba\", \"mamba\"]", "\"hybrid\"]",
+                       "expected num_hidden_layers");
+  check_config_refused(kStated[8].config, "\"sliding_window\": 512", "\"sliding_window\": -1", "sliding_window");
+  check_config_refused(kStated[1].config, "\"num_experts\": 32", "\"num_experts\": -3", "num_experts");
 }

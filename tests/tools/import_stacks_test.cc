@@ -10,24 +10,19 @@
 #include "sim/error.h"
 #include "tests/catch.h"
 #include "tests/laws/alike.h"
-#include "tests/tools/program.h"
+#include "tests/tools/imported_models.h"
 #include "tools/import/import.h"
 #include "workloads/model/model.h"
 #include "workloads/model/token_flops.h"
 #include "workloads/step/step.h"
 
 using namespace orrery;
+using tests::check_config_refused;
 using tests::Folder;
+using tests::job_of_config;
 using workloads::Model;
 
 namespace {
-
-workloads::Job job_of_stacks(const Folder& folder, const std::string& config,
-                             const std::vector<std::string>& sets = {}) {
-  tools::Draft draft = tools::import_hf(folder.write("config.json", config));
-  for (const std::string& set : sets) draft.apply(set);
-  return scenarios::load_scenario(scenarios::parse_yaml(draft.yaml(), "imported.yaml")).job;
-}
 
 std::string t5(const char* sizes) {
   return fmt::format(R"({{"model_type": "t5", "vocab_size": 32128, "n_positions": 512,
@@ -96,9 +91,9 @@ TEST_CASE("configurations of encoders and decoders become the models that were p
                         {kBertLarge, 335'141'888}};
   for (const Stated& one : stated) {
     INFO(one.config);
-    const workloads::Job job = job_of_stacks(folder, one.config, {"batch.micro=1", "batch.global=64"});
+    const workloads::Job job = job_of_config(folder, one.config, {"batch.micro=1", "batch.global=64"});
     CHECK(workloads::parameter_count(job.model) == Approx(one.parameters).epsilon(0.005));
-    const workloads::Job cut = job_of_stacks(folder, one.config, {"parallelism={tensor: 4, sequence_parallel: true}"});
+    const workloads::Job cut = job_of_config(folder, one.config, {"parallelism={tensor: 4, sequence_parallel: true}"});
     CHECK(tests::contradiction(workloads::simulate_step(cut)) == "");
   }
 }
@@ -113,7 +108,7 @@ TEST_CASE("T5's training computes what was published of it") {
   const Stated stated[]{{kT5[0], 6.60e20}, {kT5[1], 9.00e21}, {kT5[2], 3.30e22}};
   for (const Stated& one : stated) {
     INFO(one.config);
-    const Model model = job_of_stacks(folder, one.config).model;
+    const Model model = job_of_config(folder, one.config).model;
     // Without scores, which that count leaves out; T5-base is counted with its embedding of 11 %, which stands in for
     // the head's product: that one multiplies the targets' fifth of the tokens, not half of all.
     const double head =
@@ -130,15 +125,15 @@ TEST_CASE("configurations with inputs of every layer's own become the models tha
     return static_cast<double>(model.layer_inputs.vocab * model.layer_inputs.width * model.layers);
   };
   // google/gemma-4-E2B: 5.1e9, of which 0.15e9 see and 0.3e9 hear, and 2.3e9 without that table; E4B: 8e9 and 4.5e9.
-  const Model e2b = job_of_stacks(folder, kGemma4E2b).model, e4b = job_of_stacks(folder, kGemma4E4b).model;
+  const Model e2b = job_of_config(folder, kGemma4E2b).model, e4b = job_of_config(folder, kGemma4E4b).model;
   CHECK(workloads::parameter_count(e2b) == Approx(5.1e9 - 0.45e9).epsilon(0.01));
   CHECK(workloads::parameter_count(e2b) - table(e2b) == Approx(2.3e9).epsilon(0.02));
   CHECK(workloads::parameter_count(e4b) == Approx(8.0e9 - 0.45e9).epsilon(0.015));
   CHECK(workloads::parameter_count(e4b) - table(e4b) == Approx(4.5e9).epsilon(0.04));
   // The text of google/gemma-3n-E2B and E4B: 4.46e9 and 6.87e9 in their checkpoints, of which the weights of shared
   // layers' keys are never read: they are left out, and said.
-  const Model n2b = job_of_stacks(folder, gemma3n(2048, 8192, 30, 10)).model,
-              n4b = job_of_stacks(folder, gemma3n(2048, 16384, 35, 15)).model;
+  const Model n2b = job_of_config(folder, gemma3n(2048, 8192, 30, 10)).model,
+              n4b = job_of_config(folder, gemma3n(2048, 16384, 35, 15)).model;
   const double unread = 2.0 * 2048 * 512;
   CHECK(workloads::parameter_count(n2b) == Approx(4.46e9 - 10 * unread).epsilon(0.003));
   CHECK(workloads::parameter_count(n4b) == Approx(6.87e9 - 15 * unread).epsilon(0.003));
@@ -146,14 +141,14 @@ TEST_CASE("configurations with inputs of every layer's own become the models tha
   for (const std::string& config : {kGemma4E2b, kGemma4E4b, gemma3n(2048, 8192, 30, 10)}) {
     INFO(config);
     const workloads::Job job =
-        job_of_stacks(folder, config, {"model.seq=4096", "parallelism={tensor: 1, sharding: parameters}"});
+        job_of_config(folder, config, {"model.seq=4096", "parallelism={tensor: 1, sharding: parameters}"});
     CHECK(tests::contradiction(workloads::simulate_step(job)) == "");
   }
 }
 
 TEST_CASE("layers that make no keys are the last ones, by their kind of attention") {
   const Folder folder;
-  const Model model = job_of_stacks(folder, kGemma4E2b).model;
+  const Model model = job_of_config(folder, kGemma4E2b).model;
   for (std::int64_t layer = 0; layer < 35; ++layer) {
     const Model::Block& block = model.pattern.at(layer);
     CHECK(block.attention.shares_keys == (layer >= 15));
@@ -164,28 +159,13 @@ TEST_CASE("layers that make no keys are the last ones, by their kind of attentio
 }
 
 TEST_CASE("encoders, decoders and layers' inputs that contradict themselves are refused in one line") {
-  const Folder folder;
-  const auto refused = [&](std::string config, const char* from, const char* to, const char* with) {
-    const std::size_t at = config.find(from);
-    REQUIRE(at != std::string::npos);
-    std::string message;
-    try {
-      job_of_stacks(folder, config.replace(at, std::string(from).size(), to));
-    } catch (const sim::UserError& error) {
-      message = error.what();
-    }
-    INFO(message);
-    CHECK(message.find(with) != std::string::npos);
-    CHECK(message.find("config.json") != std::string::npos);
-    CHECK(message.find('\n') == std::string::npos);
-  };
-  refused(kT5[0], "_num_buckets\": 32", "_num_buckets\": 64", "expected 32");
-  refused(kT5[0], "\"num_heads\": 12", "\"num_heads\": 0", "num_heads");
-  refused(kT5[0], "\"d_ff\": 3072, ", "", "d_ff");
-  refused(kGemma4E2b, "\"hidden_size_per_layer_input\": 256", "\"hidden_size_per_layer_input\": -1",
-          "hidden_size_per_layer_input");
-  refused(gemma3n(2048, 8192, 30, 10), "\"intermediate_size\": 8192", "\"intermediate_size\": [8192, 4096]",
-          "expected one width");
+  check_config_refused(kT5[0], "_num_buckets\": 32", "_num_buckets\": 64", "expected 32");
+  check_config_refused(kT5[0], "\"num_heads\": 12", "\"num_heads\": 0", "num_heads");
+  check_config_refused(kT5[0], "\"d_ff\": 3072, ", "", "d_ff");
+  check_config_refused(kGemma4E2b, "\"hidden_size_per_layer_input\": 256", "\"hidden_size_per_layer_input\": -1",
+                       "hidden_size_per_layer_input");
+  check_config_refused(gemma3n(2048, 8192, 30, 10), "\"intermediate_size\": 8192",
+                       "\"intermediate_size\": [8192, 4096]", "expected one width");
 }
 
 namespace {

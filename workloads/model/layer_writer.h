@@ -214,13 +214,14 @@ class LayerWriter {
   /// Whether that is cast ahead of the gather.
   bool gathers_quantised() const;
   void copy_by_columns(const char* name);
-  /// Bytes of an element by columns, which products with one scale a tensor may need no copy of (computation_of). Those
-  /// of frozen weights read none (Transformer Engine 2.9, linear.py, backward_needs_input, requires_wgrad).
+  /// Whether casts are Transformer Engine's, whose kernels find scales or cast.
   bool by_makers() const {
     using calibration::Casts;
     const Casts casts = style().casts;
     return casts == Casts::by_norms || casts == Casts::by_norms_and_activations || casts == Casts::scaled_by_makers;
   }
+  /// Bytes of an element by columns, which products with one scale a tensor may need no copy of (computation_of). Those
+  /// of frozen weights read none (Transformer Engine 2.9, linear.py, backward_needs_input, requires_wgrad).
   double columns() const {
     const bool none = style().linear.column_cast_traffic == 0 || (by_makers() && computation_.adapters.any());
     return none && computation_.precision.matmul == DataType::fp8 ? 0 : operand_;
