@@ -81,8 +81,8 @@ constexpr NamedKeys kIdleForDeepSpeed[] = {
 
 void tell_deepspeed_keys(Sections& config, Draft& draft) {
   static const KeyCatalogue kCatalogue(kWeighForDeepSpeed, kIdleForDeepSpeed);
-  kCatalogue.tell(config, {}, draft);
-  config.remark_on_the_rest(draft, {}, "changes no work of a step that is modelled");
+  kCatalogue.tell(config, draft);
+  config.remark_on_the_rest(draft);
 }
 
 }  // namespace orrery::tools

@@ -7,9 +7,7 @@
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
-#include <iterator>
 #include <set>
-#include <sstream>
 
 #include "scenarios/library.h"
 #include "scenarios/scenario.h"
@@ -271,36 +269,6 @@ void take_trainer_sharding(Sections& config, Draft& draft) {
   draft.assumed("software", deepspeed.empty() ? "accelerate-2026" : "deepspeed-2026");
 }
 
-/// Keys of data, files, schedules and logs.
-const std::set<std::string>& keys_of_no_work() {
-  static const std::set<std::string> keys = [] {
-    std::istringstream text(
-        "datasets dataset dataset_dir template val_set_size output_dir overwrite_output_dir overwrite_cache "
-        "learning_rate lr_scheduler lr_scheduler_type warmup_steps warmup_ratio weight_decay num_epochs "
-        "num_train_epochs max_steps max_samples logging_steps save_steps saves_per_epoch evals_per_epoch "
-        "eval_steps eval_strategy plot_loss report_to wandb_project wandb_entity wandb_watch wandb_name "
-        "wandb_log_model special_tokens tokenizer_type model_type trust_remote_code lora_alpha lora_dropout "
-        "train_on_inputs group_by_length resume_from_checkpoint seed stage do_train preprocessing_num_workers "
-        "dataloader_num_workers ddp_timeout save_only_model strict lora_model_dir dataset_prepared_path tf32 "
-        "gradient_checkpointing_kwargs early_stopping_patience local_rank debug chat_template hub_model_id "
-        "max_grad_norm adam_beta1 adam_beta2 adam_epsilon pad_to_sequence_len is_llama_derived_model "
-        "xformers_attention run_name use_wandb use_tensorboard use_swanlab save_safetensors "
-        "fsdp_transformer_layer_cls_to_wrap fsdp_config.fsdp_state_dict_type "
-        "fsdp_config.fsdp_auto_wrap_policy fsdp_config.fsdp_transformer_layer_cls_to_wrap "
-        "fsdp_config.fsdp_sync_module_states fsdp_config.fsdp_cpu_ram_efficient_loading "
-        "fsdp_config.fsdp_final_state_dict_type fsdp_config.fsdp_use_orig_params "
-        "fsdp_config.fsdp_min_num_params fsdp_config.fsdp_mixed_precision_policy "
-        "fsdp_config.fsdp_cpu_offload_pin_memory fsdp_config.fsdp_version fsdp_config.state_dict_type "
-        "fsdp_config.auto_wrap_policy fsdp_config.transformer_layer_cls_to_wrap "
-        "fsdp_config.sync_module_states fsdp_config.cpu_ram_efficient_loading "
-        "fsdp_config.final_state_dict_type fsdp_config.use_orig_params fsdp_config.min_num_params "
-        "fsdp_config.mixed_precision_policy fsdp_config.cpu_offload_pin_memory fsdp_config.version "
-        "train_dataset eval_dataset sample_backend max_new_tokens model_class export_hf_on_finish");
-    return std::set<std::string>(std::istream_iterator<std::string>(text), {});
-  }();
-  return keys;
-}
-
 /// Whether all layers are made again, which LLaMA-Factory does unless it is told not to; Megatron-Core's own argument
 /// and FSDP's are taken before.
 void take_trainer_recompute(Sections& config, Draft& draft, Trainer trainer) {
@@ -350,8 +318,7 @@ Draft import_trainer(const std::string& file, const Settings& document, Trainer 
     draft.set("attention", std::string("flash"));
   take_optimizer(config.word({"optimizer", "optim", "optim_config.name"}, "adamw_torch"), draft);
   take_trainer_method(config, draft);
-  tell_trainer_keys(config, keys_of_no_work(), draft);
-  config.remark_on_the_rest(draft, keys_of_no_work(), "changes no work of a step that is modelled");
+  tell_trainer_keys(config, draft);
   return draft;
 }
 

@@ -17,10 +17,6 @@ bool is_off(const Settings* value) {
          (value->is_scalar() && (value->text() == "false" || value->text() == "False"));
 }
 
-bool is_told_elsewhere(const std::string& path, const std::set<std::string>& known) {
-  return known.contains(path) || known.contains(path.substr(0, path.find('.')));
-}
-
 /// A key of the same section that a misprint may stand for.
 std::string near_path(const std::string& path, const std::vector<std::string>& candidates) {
   const std::size_t end = path.rfind('.') == std::string::npos ? 0 : path.rfind('.') + 1;
@@ -62,14 +58,12 @@ KeyCatalogue::Reason KeyCatalogue::of(const std::string& path) const {
   return {};
 }
 
-void KeyCatalogue::tell(Sections& config, const std::set<std::string>& known, Draft& draft) const {
+void KeyCatalogue::tell(Sections& config, Draft& draft) const {
   std::map<std::string, std::vector<std::string>> by_reason;
   std::vector<std::string> weigh;  // in the order of the file
-  std::vector<std::string> candidates(known.begin(), known.end());
-  candidates.insert(candidates.end(), config.asked_paths().begin(), config.asked_paths().end());
+  std::vector<std::string> candidates(config.asked_paths().begin(), config.asked_paths().end());
   for (const auto& [key, reason] : whole_) candidates.push_back(key);
   for (const std::string& path : config.unasked()) {
-    if (is_told_elsewhere(path, known)) continue;
     const Settings* value = config.document().find_path(path);
     const Reason reason = of(path);
     if (reason.why == nullptr) {

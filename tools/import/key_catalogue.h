@@ -3,7 +3,6 @@
 #pragma once
 
 #include <map>
-#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -23,8 +22,8 @@ struct NamedKeys {
 class KeyCatalogue {
  public:
   KeyCatalogue(std::span<const NamedKeys> of_weight, std::span<const NamedKeys> without_effect);
-  /// Names the keys that nobody asked for, those of weight first. `known`: other keys, or sections, told elsewhere.
-  void tell(Sections& config, const std::set<std::string>& known, Draft& draft) const;
+  /// Names the keys that nobody asked for, those of weight first.
+  void tell(Sections& config, Draft& draft) const;
 
  private:
   struct Reason {

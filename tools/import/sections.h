@@ -60,7 +60,7 @@ class Sections {
     return rest;
   }
   /// Keys that nobody asked for, a remark for each section; and those that another one overrules.
-  void remark_on_the_rest(Draft& draft, const std::set<std::string>& known, const std::string& why) const;
+  void remark_on_the_rest(Draft& draft, const std::set<std::string>& known = {}, const std::string& why = "") const;
 
  private:
   void collect(const sim::Settings& node, const std::string& path, std::vector<std::string>& rest) const;

@@ -49,6 +49,23 @@ constexpr NamedKeys kWeighForTrainers[] = {
 };
 
 constexpr NamedKeys kIdleForTrainers[] = {
+    {"of data, files, schedules and logs",
+     "datasets dataset template val_set_size output_dir overwrite_cache warmup_steps warmup_ratio num_epochs "
+     "num_train_epochs max_steps max_samples logging_steps save_steps saves_per_epoch evals_per_epoch "
+     "eval_steps eval_strategy plot_loss report_to special_tokens tokenizer_type model_type trust_remote_code "
+     "lora_alpha lora_dropout train_on_inputs resume_from_checkpoint stage do_train preprocessing_num_workers "
+     "save_only_model strict lora_model_dir tf32 gradient_checkpointing_kwargs early_stopping_patience debug "
+     "chat_template max_grad_norm pad_to_sequence_len is_llama_derived_model xformers_attention run_name "
+     "use_wandb use_tensorboard use_swanlab fsdp_transformer_layer_cls_to_wrap "
+     "fsdp_config.fsdp_state_dict_type fsdp_config.fsdp_auto_wrap_policy "
+     "fsdp_config.fsdp_transformer_layer_cls_to_wrap fsdp_config.fsdp_sync_module_states "
+     "fsdp_config.fsdp_cpu_ram_efficient_loading fsdp_config.fsdp_final_state_dict_type "
+     "fsdp_config.fsdp_use_orig_params fsdp_config.fsdp_min_num_params fsdp_config.fsdp_mixed_precision_policy "
+     "fsdp_config.fsdp_cpu_offload_pin_memory fsdp_config.fsdp_version fsdp_config.state_dict_type "
+     "fsdp_config.auto_wrap_policy fsdp_config.transformer_layer_cls_to_wrap fsdp_config.sync_module_states "
+     "fsdp_config.cpu_ram_efficient_loading fsdp_config.final_state_dict_type fsdp_config.use_orig_params "
+     "fsdp_config.min_num_params fsdp_config.mixed_precision_policy fsdp_config.cpu_offload_pin_memory "
+     "fsdp_config.version train_dataset eval_dataset sample_backend max_new_tokens model_class"},
     {"of data, tokenizers and chat templates",
      "test_datasets shuffle_merged_datasets shuffle_before_merging_datasets dataset_* skip_prepare_dataset "
      "num_dataset_shards_to_save pretraining_dataset dataloader_* accelerator_config remove_unused_columns "
@@ -111,9 +128,10 @@ constexpr NamedKeys kIdleForTrainers[] = {
 
 }  // namespace
 
-void tell_trainer_keys(Sections& config, const std::set<std::string>& known, Draft& draft) {
+void tell_trainer_keys(Sections& config, Draft& draft) {
   static const KeyCatalogue kCatalogue(kWeighForTrainers, kIdleForTrainers);
-  kCatalogue.tell(config, known, draft);
+  kCatalogue.tell(config, draft);
+  config.remark_on_the_rest(draft);
 }
 
 }  // namespace orrery::tools
