@@ -39,8 +39,21 @@ WeightType type_of(const Settings& value) {
   return static_cast<WeightType>(at - served_type_names().begin());
 }
 
+/// What lies in 16 bits is bf16 where the device has it, else fp16, which takes as much room and time.
+void take_half_precision(const Settings* section, ServingScenario& s) {
+  const Settings* type = section != nullptr && section->is_mapping() ? given(section, "activations") : nullptr;
+  const std::string said = type != nullptr ? type->as_choice({"bf16", "fp16"}) : "";
+  if (s.machine.device.has(calibration::DataType::bf16)) return;
+  if (said == "bf16")
+    type->fail(fmt::format("got bf16, which {} has no arithmetic for, expected fp16", s.machine.device.name()));
+  if (said.empty())
+    assumed(s, "precision.activations", "fp16",
+            fmt::format("as {} has no bf16; weights and caches of 16 bits are fp16 too", s.machine.device.name()));
+}
+
 void load_served_precision(const Settings& document, ServingScenario& s) {
   const Settings* section = given(&document, "precision");
+  take_half_precision(section, s);
   workloads::ServedPrecision& precision = s.replica.precision;
   if (section != nullptr && section->is_scalar()) {
     precision.weights = precision.attention = precision.experts = type_of(*section);
@@ -50,7 +63,6 @@ void load_served_precision(const Settings& document, ServingScenario& s) {
     if (const Settings* other = given(section, key); other != nullptr)
       other->fail("is of training, expected weights, experts, kv_cache or activations where a model is served");
   }
-  if (const Settings* type = given(section, "activations"); type != nullptr) type->as_choice({"bf16", "fp16"});
   const Settings* weights = given(section, "weights");
   if (weights == nullptr) assumed(s, "precision.weights", "bf16", "as models are published");
   precision.weights = weights != nullptr ? type_of(*weights) : WeightType::bf16;

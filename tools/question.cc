@@ -73,16 +73,33 @@ std::int64_t batch_of(double tokens, std::int64_t seq, std::int64_t gpus) {
   return static_cast<std::int64_t>(std::round(sequences / unit) * unit);
 }
 
+/// What a question trains in, and what else its device could: types that its data sheet gives a rate of products in.
+struct Arithmetic {
+  std::string_view usual, other;
+};
+
+/// bf16 and fp8, or the next two that the device has.
+Arithmetic arithmetic_of(const sim::Settings& device) {
+  std::vector<std::string_view> has;
+  for (const std::string_view type : {"bf16", "fp8", "fp16", "fp32"}) {
+    const sim::Settings* peak = device.find_path(fmt::format("peak.{}", type));
+    if (peak != nullptr && !peak->is_null()) has.push_back(type);
+  }
+  has.resize(2, "fp32");
+  return {has[0], has[1]};
+}
+
 /// Of batch and precision, what neither a flag nor one of `sets` says.
-void say_open(const sim::Settings& document, const FirstQuestion& question, const std::vector<std::string>& sets,
-              std::vector<std::string>& assumed) {
+void say_open(const sim::Settings& document, const FirstQuestion& question, const Arithmetic& types,
+              const std::vector<std::string>& sets, std::vector<std::string>& assumed) {
   const sim::Settings *seq = document.find_path("model.seq"), *batch = document.find_path("batch.global");
   if (seq != nullptr && batch != nullptr && !is_set(sets, "batch.global"))
     assumed.push_back(fmt::format("{} sequences of {} tokens a step{}", batch->text(), seq->text(),
                                   question.batch_tokens.empty() ? " (--batch-tokens)" : ""));
   else if (seq != nullptr && question.seq.empty() && !is_set(sets, "model.seq"))
     assumed.push_back(fmt::format("sequences of {} tokens (--seq)", seq->text()));
-  if (!is_set(sets, "precision.matmul")) assumed.emplace_back("bf16 (--set precision=fp8)");
+  if (!is_set(sets, "precision.matmul"))
+    assumed.push_back(fmt::format("{} (--set precision={})", types.usual, types.other));
 }
 
 /// A question that lacks a flag: with that flag, as it may be typed.
@@ -205,9 +222,10 @@ sim::Settings asked_scenario(const std::string& file, const FirstQuestion& quest
                                                 : static_cast<std::int64_t>(number_of_flag("--seq", question.seq, 1));
   const double wanted =
       question.batch_tokens.empty() ? kBatchTokens : number_of_flag("--batch-tokens", question.batch_tokens, 1);
+  const Arithmetic types = arithmetic_of(device.document);
   std::string text = fmt::format(
-      "cluster: {{gpus: {}}}\nmodel: {{seq: {}}}\nparallelism: {{}}\nbatch: {{global: {}}}\nprecision: bf16\n",
-      question.gpus, seq, batch_of(wanted, seq, question.gpus));
+      "cluster: {{gpus: {}}}\nmodel: {{seq: {}}}\nparallelism: {{}}\nbatch: {{global: {}}}\nprecision: {}\n",
+      question.gpus, seq, batch_of(wanted, seq, question.gpus), types.usual);
   if (!question.tokens.empty())
     text += fmt::format("training: {{tokens: {}}}\n", number_of_flag("--tokens", question.tokens, 1));
   if (!question.price.empty())
@@ -222,7 +240,7 @@ sim::Settings asked_scenario(const std::string& file, const FirstQuestion& quest
   scenarios::apply(document, {"model.inherits", reference_by_flag("--model", wanted_model, model.name)});
   scenarios::apply(document, {"software", reference_by_flag("--software", software, software)});
   for (const std::string& set : sets) scenarios::apply_set(document, set);
-  say_open(document, question, sets, assumed);
+  say_open(document, question, types, sets, assumed);
   return document;
 }
 

@@ -499,6 +499,29 @@ TEST_CASE("what cannot be served is refused with its place and a reason", "[serv
   CHECK(has(refusal(kOpen, {"serving.pools=[{tp: 2}]"}), "tp"));
 }
 
+TEST_CASE("a device without bf16 serves in fp16, and says so", "[serving]") {
+  const auto served = [](const std::string& device, const std::string& precision) {
+    return scenarios::load_serving(scenarios::parse_yaml(
+        "name: t\ncluster: {device: " + device + ", gpus: 8}\nmodel: llama3.1-8b\n" + precision +
+            "serving: {pools: [{parallelism: {tensor: 2}}]}\ntraffic: {concurrency: 8, input: 300, output: 40}\n",
+        "t.yaml"));
+  };
+  const auto remark = [](const scenarios::ServingScenario& s) {
+    return std::any_of(s.assumptions.begin(), s.assumptions.end(), [](const std::string& line) {
+      return line.find("precision.activations is not given: fp16") != std::string::npos;
+    });
+  };
+  for (const char* precision : {"", "precision: bf16\n", "precision: {weights: int4}\n"}) {
+    INFO(precision);
+    CHECK(remark(served("v100-sxm-32gb", precision)));
+    CHECK_FALSE(remark(served("a100-sxm-80gb", precision)));
+  }
+  CHECK_FALSE(remark(served("v100-sxm-32gb", "precision: {activations: fp16}\n")));
+  CHECK_THROWS_WITH(served("v100-sxm-32gb", "precision: {activations: bf16}\n"),
+                    ContainsSubstring("t.yaml:4:13: precision.activations: got bf16, which v100-sxm-32gb has no "
+                                      "arithmetic for, expected fp16"));
+}
+
 TEST_CASE("drawn traffic has the rate, the spread and the lengths that it was asked for", "[serving]") {
   serving::Traffic traffic;
   traffic.rate = 10;

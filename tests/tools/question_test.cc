@@ -90,6 +90,30 @@ TEST_CASE("a question is said to leave open only what neither a flag nor --set s
             .find(" (--") == std::string::npos);
 }
 
+TEST_CASE("a question takes what its device has: its arithmetic and the network that it is sold with") {
+  const auto left_open = [](const char* device) {
+    const Outcome outcome = tests::orrery({"run", "--model", "llama3.2-1b", "--device", device, "--gpus", "16",
+                                           "--batch-tokens", "131072", "--jobs", "1"});
+    INFO(outcome.err);
+    REQUIRE(outcome.status == 0);
+    const std::size_t at = outcome.out.find("The question left open:");
+    REQUIRE(at != std::string::npos);
+    return outcome.out.substr(at, outcome.out.find("Where the time") - at);
+  };
+  const std::string volta = left_open("v100");  // no bf16; a DGX-1 has four ports of 100 Gb/s
+  CHECK(volta.find("fp16") != std::string::npos);
+  CHECK(volta.find("bf16") == std::string::npos);
+  CHECK(volta.find("edr-4x100g") != std::string::npos);
+  for (const auto& [device, fabric] : {std::pair("rtx-4090", "roce-1x100g"), std::pair("rtx-pro-6000", "roce-4x200g"),
+                                       std::pair("l40s", "roce-4x200g"), std::pair("gb10", "roce-1x200g"),
+                                       std::pair("a100-pcie", "roce-4x200g"), std::pair("a100", "selene-hdr")}) {
+    INFO(device);
+    const std::string said = left_open(device);
+    CHECK(said.find(fabric) != std::string::npos);
+    CHECK(said.find("bf16") != std::string::npos);
+  }
+}
+
 TEST_CASE("flags of a question beside a scenario change it, and --out keeps what was run") {
   const Folder folder;
   const std::string file = (folder.path() / "kept.yaml").string();

@@ -32,9 +32,16 @@ const KnownDevice* device_in(std::string_view name) {
 }
 
 std::string_view usual_fabric(std::string_view device) {
+  // The first that a name begins with counts. Servers of PCIe boards: two boards to a port of 200 Gb/s (NVIDIA's
+  // enterprise reference configuration 2-8-5-200 of L40S and H100 NVL systems).
   static constexpr std::pair<std::string_view, std::string_view> kFabrics[] = {
-      {"a100", "selene-hdr"}, {"b300", "xdr-rail"},        {"gb200", "nvl72-ndr"},    {"gb300", "nvl72-xdr"},
-      {"vr200", "nvl72-xdr"}, {"gh200", "jupiter-ndr200"}, {"mi250x", "slingshot11"}, {"mi3", "amd-400g-rail"}};
+      {"a100-pcie", "roce-4x200g"}, {"a100", "selene-hdr"},       {"a800", "selene-hdr"},
+      {"a10-", "roce-1x100g"},      {"a40", "roce-1x100g"},       {"b300", "xdr-rail"},
+      {"gb10-", "roce-1x200g"},     {"gb200", "nvl72-ndr"},       {"gb300", "nvl72-xdr"},
+      {"gh200", "jupiter-ndr200"},  {"h100-pcie", "roce-4x200g"}, {"h200-nvl", "roce-4x200g"},
+      {"l40s", "roce-4x200g"},      {"mi250x", "slingshot11"},    {"mi3", "amd-400g-rail"},
+      {"rtx-pro", "roce-4x200g"},   {"rtx-", "roce-1x100g"},      {"v100", "edr-4x100g"},
+      {"vr200", "nvl72-xdr"}};
   for (const auto& [beginning, fabric] : kFabrics) {
     if (device.starts_with(beginning)) return fabric;
   }
