@@ -129,12 +129,16 @@ std::string file_of(const Shelf& shelf, const Settings& reference) {
     // Normal form, so that a circle of inheritance meets itself however its paths are written.
     return (fs::path(name).is_absolute() ? fs::path(name) : beside / name).lexically_normal().string();
   }
-  if (!is_plain_name(name)) reference.fail(fmt::format("expected the name of a {}, got \"{}\"", shelf.noun, name));
+  const std::vector<std::string> names = shipped(shelf.kind);
+  const bool typed = reference.place().file.text().starts_with("--");  // files are read as they are written
+  if (!is_plain_name(name)) {
+    if (const std::string meant = typed ? name_meant(shelf.kind, name, names) : ""; !meant.empty())
+      return plain_file(shelf, meant);
+    reference.fail(fmt::format("expected the name of a {}, got \"{}\"", shelf.noun, name));
+  }
   std::string file = plain_file(shelf, name);
   if (is_file(file) || other_names(shelf).contains(name)) return file;
-  const std::vector<std::string> names = shipped(shelf.kind);
   std::vector<std::string> several;
-  const bool typed = reference.place().file.text().starts_with("--");  // files are read as they are written
   if (const std::string meant = typed ? name_meant(shelf.kind, name, names, &several) : ""; !meant.empty())
     return plain_file(shelf, meant);
   if (several.size() > 1)

@@ -199,7 +199,10 @@ Settings rollout_document(const Settings& document, const Settings& rl, const Rl
   const Settings *software = given(section, "software"), *precision = given(section, "precision"),
                  *pools = given(section, "pools"), *router = given(section, "router");
   own.set("software", software != nullptr ? *software : Settings::scalar(s.framework.engine, place));
-  if (precision != nullptr) own.set("precision", *precision);
+  Settings types = precision != nullptr ? *precision : Settings::mapping(place);
+  if (types.is_mapping() && types.find("weights") == nullptr)  // as the trainer hands them over, not as published
+    types.set("weights", Settings::scalar("bf16", types.place()));
+  own.set("precision", types);
   Settings pool = Settings::mapping(section != nullptr ? section->place() : place);
   if (pools != nullptr) {
     if (!pools->is_sequence() || pools->items().size() != 1 || !pools->items()[0].is_mapping())
@@ -363,6 +366,9 @@ RlScenario load_rl(const Settings& document) {
   const Settings* rollout = given(section, "rollout");
   s.concurrency = integer(rollout, "concurrency", 0);
   load_trainer(document, *section, s);
+  const Settings* types = document.find_path("rl.rollout.precision");
+  if (types == nullptr || (types->is_mapping() && types->find("weights") == nullptr))
+    s.assumptions.emplace_back("rl.rollout.precision.weights is not given: bf16, as the trainer hands them over.");
   for (const std::string& text : s.rollout.assumptions)
     if (std::find(s.assumptions.begin(), s.assumptions.end(), text) == s.assumptions.end())
       s.assumptions.push_back(text);

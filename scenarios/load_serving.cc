@@ -63,13 +63,19 @@ void load_served_precision(const Settings& document, ServingScenario& s) {
     if (const Settings* other = given(section, key); other != nullptr)
       other->fail("is of training, expected weights, experts, kv_cache or activations where a model is served");
   }
-  const Settings* weights = given(section, "weights");
-  if (weights == nullptr) assumed(s, "precision.weights", "bf16", "as models are published");
-  precision.weights = weights != nullptr ? type_of(*weights) : WeightType::bf16;
-  const Settings* attention = given(section, "attention");
-  precision.attention = attention != nullptr ? type_of(*attention) : precision.weights;
-  const Settings* experts = given(section, "experts");
-  precision.experts = experts != nullptr ? type_of(*experts) : precision.weights;
+  const bool said = given(section, "weights") != nullptr;
+  const Settings model = resolve(shelf_of("models"), required(document, "model")).document;
+  const auto taken = [&](const char* key, WeightType fallback) {
+    if (const Settings* type = given(section, key); type != nullptr) return type_of(*type);
+    const Settings* published = said ? nullptr : model.find_path(fmt::format("served.{}", key));
+    const WeightType type = published != nullptr ? type_of(*published) : fallback;
+    if (published != nullptr || std::string_view(key) == "weights")
+      assumed(s, fmt::format("precision.{}", key), name_of(type), "as the model was published");
+    return type;
+  };
+  precision.weights = taken("weights", WeightType::bf16);
+  precision.attention = taken("attention", precision.weights);
+  precision.experts = taken("experts", precision.weights);
   const Settings* cache = given(section, "kv_cache");
   if (cache == nullptr) assumed(s, "precision.kv_cache", "bf16", "engines' default");
   precision.kv_bytes = cache != nullptr && cache->as_choice({"bf16", "fp8"}) == "fp8" ? 1 : 2;

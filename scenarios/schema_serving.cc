@@ -17,11 +17,11 @@ constexpr const char* kByEngine = "the default of the engine";
 
 Rows precision_rows() {
   return {
-      sim::key_row("precision.weights", "choice", "", "bf16", served_type_names(),
+      sim::key_row("precision.weights", "choice", "", "model.served.weights", served_type_names(),
                    "Of linear layers, where a model is served."),
-      sim::key_row("precision.attention", "choice", "", "precision.weights", served_type_names(),
+      sim::key_row("precision.attention", "choice", "", "precision.weights, or as published", served_type_names(),
                    "Of projections into and out of attention, likewise."),
-      sim::key_row("precision.experts", "choice", "", "precision.weights", served_type_names(),
+      sim::key_row("precision.experts", "choice", "", "precision.weights, or as published", served_type_names(),
                    "Of routed experts, likewise."),
       sim::key_row("precision.kv_cache", "choice", "", "bf16", {"bf16", "fp8"}, "Keys and values that are cached."),
       sim::key_row("precision.states", "choice", "", "fp32", {"bf16", "fp32"},
@@ -29,6 +29,12 @@ Rows precision_rows() {
       sim::key_row("precision.router", "choice", "", "model.served.router", {"bf16", "fp32", "tf32"},
                    "What routers of experts multiply in, where a model is served."),
       sim::key_row("model.served", "mapping", "", "-", {}, "What is so where the model is served."),
+      sim::key_row("model.served.weights", "choice", "", "bf16", served_type_names(),
+                   "Type that its linear layers were published in."),
+      sim::key_row("model.served.attention", "choice", "", "model.served.weights", served_type_names(),
+                   "Of projections into and out of attention, likewise."),
+      sim::key_row("model.served.experts", "choice", "", "model.served.weights", served_type_names(),
+                   "Of routed experts, likewise."),
       sim::key_row("model.served.router", "choice", "", "bf16", {"bf16", "fp32", "tf32"},
                    "What its published implementation has routers multiply in."),
       sim::key_row("model.served.routing_power", "number", "", "0: by chance", {},

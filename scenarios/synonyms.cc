@@ -89,12 +89,21 @@ constexpr std::array kNames{
     NameSynonym{"software", "fsdp2", "pytorch-fsdp2-2026"},
     NameSynonym{"software", "deepspeed", "deepspeed-2026"},
     NameSynonym{"software", "nanotron", "nanotron-2025"},
+    // Trainers around Hugging Face's models, under Accelerate unless they are told otherwise.
+    NameSynonym{"software", "huggingface", "accelerate-2026"},
+    NameSynonym{"software", "transformers", "accelerate-2026"},
+    NameSynonym{"software", "trl", "accelerate-2026"},
+    NameSynonym{"software", "axolotl", "accelerate-2026"},
+    NameSynonym{"software", "llama-factory", "accelerate-2026"},
+    NameSynonym{"software", "composer", "llm-foundry"},
     NameSynonym{"scenarios", "eos", "eos-gpt3-175b"},
 };
 
+/// In lower case, with a hyphen for a space: RTX 4090.
 std::string lower(std::string word) {
-  std::transform(word.begin(), word.end(), word.begin(),
-                 [](unsigned char c) { return static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c); });
+  std::transform(word.begin(), word.end(), word.begin(), [](unsigned char c) {
+    return static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c == ' ' ? '-' : c);
+  });
   return word;
 }
 

@@ -61,6 +61,14 @@ sim::Settings reference_by_flag(const std::string& flag, const std::string& text
   return sim::Settings::scalar(file ? std::filesystem::absolute(text).string() : name, {flag, 0, 0}, true);
 }
 
+std::string model_word(const std::string& typed) {
+  const std::size_t slash = typed.find('/');
+  const bool hub = slash != std::string::npos && slash > 0 && slash == typed.rfind('/') && typed[0] != '.' &&
+                   typed[0] != '~' && !typed.ends_with(".yaml") && !typed.ends_with(".yml");
+  std::error_code unreadable;
+  return hub && !std::filesystem::exists(typed, unreadable) ? typed.substr(slash + 1) : typed;
+}
+
 namespace {
 
 /// Sequences of a batch: near the tokens asked for, a power of two where the GPUs divide it or are more, else a
@@ -113,15 +121,6 @@ void refuse_open(const FirstQuestion& question) {
           fmt::format("orrery: got a question without {0}, expected --model, --device and --gpus, as in {0} {1}{2}",
                       flag, example, kind));
   }
-}
-
-/// A model as Hugging Face calls it, meta-llama/Llama-3.1-8B, without its publisher, unless a file is called so.
-std::string model_word(const std::string& typed) {
-  const std::size_t slash = typed.find('/');
-  const bool hub = slash != std::string::npos && slash > 0 && slash == typed.rfind('/') && typed[0] != '.' &&
-                   typed[0] != '~' && !typed.ends_with(".yaml") && !typed.ends_with(".yml");
-  std::error_code unreadable;
-  return hub && !std::filesystem::exists(typed, unreadable) ? typed.substr(slash + 1) : typed;
 }
 
 /// A scenario of its own, with what the flags say of it laid over, then `sets`.

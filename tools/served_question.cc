@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "scenarios/served_models.h"
 #include "scenarios/serving.h"
 #include "sim/error.h"
 #include "tools/import/known_devices.h"
@@ -72,6 +73,10 @@ std::optional<bool> has_room(const sim::Settings& document, double tokens_each) 
   }
 }
 
+[[noreturn]] void refuse_two_ways() {
+  throw sim::UserError("--concurrency: got it beside --rate, expected one of the two");
+}
+
 void check_asked(const ServedQuestion& q) {
   if (!q.asked())
     throw sim::UserError(
@@ -82,19 +87,58 @@ void check_asked(const ServedQuestion& q) {
     if (!given)
       throw sim::UserError(
           fmt::format("orrery: got a question without {}, expected --model, --device and --gpus", flag));
-  if (!q.rate.empty() && q.concurrency > 0)
-    throw sim::UserError("--concurrency: got it beside --rate, expected one of the two");
+  if (!q.rate.empty() && q.concurrency > 0) refuse_two_ways();
+}
+
+/// A scenario of its own, with what the flags say of it laid over, then `sets`.
+sim::Settings changed_by(const ServedQuestion& q, const std::string& file, const std::vector<std::string>& sets) {
+  sim::Settings document = scenarios::read_scenario(file, {});
+  const auto lay = [&](const char* key, const char* flag, const std::string& text) {
+    if (text.empty()) return;
+    if (scenarios::serves_several(document))
+      throw sim::UserError(
+          fmt::format("{}: got it beside {}, which serves several models, expected --set "
+                      "models[N].KEY=VALUE",
+                      flag, file));
+    scenarios::apply_set(document, fmt::format("{}=null", key));  // opens what a name stands for
+    document.set_path(key, sim::Settings::scalar(text, {flag, 0, 0}));
+  };
+  const auto name = [&](const char* key, const char* kind, const char* flag, const std::string& text) {
+    if (text.empty()) return;
+    lay(key, flag, text);
+    document.set_path(key, reference_by_flag(flag, text, named_by_flag(kind, flag, text).name));
+  };
+  name("cluster.fabric", "fabrics", "--fabric", q.fabric);
+  name("software", "engines", "--software", q.software);
+  lay("cost.price_per_gpu_hour_usd", "--price",
+      q.price.empty() ? "" : fmt::format("{}", number_of_flag("--price", q.price, 0)));
+  // One way of coming takes the place of another, with what only that has.
+  if (!q.rate.empty() || q.concurrency > 0) {
+    for (const char* other : {"trace", "time_scale", "concurrency", "rate"})
+      if (document.find_path(fmt::format("traffic.{}", other)) != nullptr)
+        lay(fmt::format("traffic.{}", other).c_str(), "--rate", "null");
+    if (q.concurrency > 0)
+      for (const char* open : {"arrivals", "burstiness", "levels", "duration", "session"})
+        if (document.find_path(fmt::format("traffic.{}", open)) != nullptr)
+          lay(fmt::format("traffic.{}", open).c_str(), "--concurrency", "null");
+  }
+  lay("traffic.rate", "--rate", q.rate);
+  lay("traffic.concurrency", "--concurrency", q.concurrency > 0 ? std::to_string(q.concurrency) : "");
+  if (!q.rate.empty() && document.find_path("traffic.duration") == nullptr) lay("traffic.duration", "--rate", kMinutes);
+  const auto tokens = [](const char* flag, const std::string& text) {
+    return text.empty() ? text : std::to_string(tokens_of(flag, text, 0));
+  };
+  lay("traffic.input", "--input", tokens("--input", q.input));
+  lay("traffic.output", "--output", tokens("--output", q.output));
+  lay("serving.slo.ttft", "--ttft", q.ttft);
+  lay("serving.slo.tpot", "--tpot", q.tpot);
+  for (const std::string& set : sets) scenarios::apply_set(document, set);
+  return document;
 }
 
 }  // namespace
 
-void declare_served_question(CommandOptions app, ServedQuestion& q) {
-  app.add_option("--model", q.model, "without a scenario: the model, as in llama3.1-70b").type_name("NAME");
-  app.add_option("--device", q.device, "its GPUs, as in h100").type_name("NAME");
-  app.add_option("--gpus", q.gpus, "how many").type_name("N").check(Range(1, 1 << 20));
-  app.add_option("--fabric", q.fabric, "what joins the nodes (default: as the device is sold)").type_name("NAME");
-  app.add_option("--software", q.software, "the engine, as in vllm").type_name("NAME");
-  app.add_option("--price", q.price, "dollars a GPU and hour").type_name("USD");
+void declare_traffic_question(CommandOptions app, ServedQuestion& q) {
   app.add_option("--rate", q.rate, "requests that come, as in 4/s").type_name("RATE");
   app.add_option("--concurrency", q.concurrency, "requests under way, where no rate is given")
       .type_name("N")
@@ -103,6 +147,30 @@ void declare_served_question(CommandOptions app, ServedQuestion& q) {
   app.add_option("--output", q.output, "tokens of an answer (default: 256)").type_name("N");
   app.add_option("--ttft", q.ttft, "promised time to first token, as in '500 ms'").type_name("TIME");
   app.add_option("--tpot", q.tpot, "promised time a token, as in '30 ms'").type_name("TIME");
+}
+
+std::string flags_of(const ServedQuestion& q) {
+  std::string text = fmt::format("--model {} --device {} --gpus {}", q.model, q.device, q.gpus);
+  if (q.concurrency > 0) text += fmt::format(" --concurrency {}", q.concurrency);
+  for (const auto& [flag, value] :
+       {std::pair("fabric", &q.fabric), std::pair("software", &q.software), std::pair("price", &q.price),
+        std::pair("rate", &q.rate), std::pair("input", &q.input), std::pair("output", &q.output),
+        std::pair("ttft", &q.ttft), std::pair("tpot", &q.tpot)}) {
+    if (value->empty()) continue;
+    text += value->find(' ') == std::string::npos ? fmt::format(" --{} {}", flag, *value)
+                                                  : fmt::format(" --{} '{}'", flag, *value);
+  }
+  return text;
+}
+
+void declare_served_question(CommandOptions app, ServedQuestion& q) {
+  app.add_option("--model", q.model, "without a scenario: the model, as in llama3.1-70b").type_name("NAME");
+  app.add_option("--device", q.device, "its GPUs, as in h100").type_name("NAME");
+  app.add_option("--gpus", q.gpus, "how many").type_name("N").check(Range(1, 1 << 20));
+  app.add_option("--fabric", q.fabric, "what joins the nodes (default: as the device is sold)").type_name("NAME");
+  app.add_option("--software", q.software, "the engine, as in vllm").type_name("NAME");
+  app.add_option("--price", q.price, "dollars a GPU and hour").type_name("USD");
+  declare_traffic_question(app, q);
   app.add_option("--out", q.out, "write the scenario, laid out, to FILE").type_name("FILE");
 }
 
@@ -110,10 +178,12 @@ sim::Settings asked_service(const std::string& file, const ServedQuestion& quest
                             const std::vector<std::string>& sets, std::vector<std::string>& assumed) {
   if (!file.empty()) {
     if (question.asked()) refuse_beside_flags(file);
-    return scenarios::read_scenario(file, sets);
+    if (!question.rate.empty() && question.concurrency > 0) refuse_two_ways();
+    return changed_by(question, file, sets);
   }
   check_asked(question);
   ServedQuestion q = question;
+  q.model = model_word(q.model);
   const scenarios::Resolved found = named_by_flag("devices", "--device", q.device);
   const std::string& device = found.name;
   named_by_flag("models", "--model", q.model);

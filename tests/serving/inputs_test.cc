@@ -499,6 +499,30 @@ TEST_CASE("what cannot be served is refused with its place and a reason", "[serv
   CHECK(has(refusal(kOpen, {"serving.pools=[{tp: 2}]"}), "tp"));
 }
 
+TEST_CASE("a model is served in the types that it was published in, unless the scenario says others", "[serving]") {
+  const auto types = [](const std::string& model, const std::string& precision) {
+    const scenarios::ServingScenario s = scenarios::load_serving(scenarios::parse_yaml(
+        "name: t\ncluster: {device: b200-sxm-180gb, gpus: 8}\nmodel: " + model + "\n" + precision +
+            "serving: {pools: [{parallelism: {tensor: 8, expert: 8}}]}\ntraffic: {concurrency: 8, input: 300, output: "
+            "40}\n",
+        "t.yaml"));
+    const workloads::ServedPrecision& p = s.replica.precision;
+    return std::vector<std::string_view>{name_of(p.weights), name_of(p.attention), name_of(p.experts)};
+  };
+  using Types = std::vector<std::string_view>;
+  CHECK(types("gpt-oss-120b", "") == Types{"bf16", "bf16", "mxfp4"});
+  CHECK(types("kimi-k2", "") == Types{"fp8-block", "fp8-block", "fp8-block"});
+  CHECK(types("deepseek-v3", "precision: {kv_cache: fp8}\n") == Types{"fp8-block", "fp8-block", "fp8-block"});
+  CHECK(types("{inherits: gpt-oss-120b, served: {attention: fp8}}", "") == Types{"bf16", "fp8", "mxfp4"});
+  // What the scenario says of weights is meant for all of them.
+  CHECK(types("gpt-oss-120b", "precision: {weights: bf16}\n") == Types{"bf16", "bf16", "bf16"});
+  CHECK(types("gpt-oss-120b", "precision: bf16\n") == Types{"bf16", "bf16", "bf16"});
+  CHECK(types("gpt-oss-120b", "precision: {experts: nvfp4}\n") == Types{"bf16", "bf16", "nvfp4"});
+  CHECK(types("qwen3-235b-a22b", "") == Types{"bf16", "bf16", "bf16"});
+  CHECK_THROWS_WITH(types("{inherits: kimi-k2, served: {weights: fp7}}", ""),
+                    ContainsSubstring("model.served.weights: expected one of bf16"));
+}
+
 TEST_CASE("a device without bf16 serves in fp16, and says so", "[serving]") {
   const auto served = [](const std::string& device, const std::string& precision) {
     return scenarios::load_serving(scenarios::parse_yaml(

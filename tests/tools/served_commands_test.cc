@@ -121,6 +121,11 @@ TEST_CASE("a launch line of a server becomes a scenario that runs, and no flag o
       {"vllm",
        "python3 -m vllm.entrypoints.openai.api_server --model openai/gpt-oss-20b --tensor-parallel-size=2",
        {"model: gpt-oss-20b", "tensor: 2", "weights: bf16", "experts: mxfp4"}},
+      // Published in blocks of fp8, which no part of the name says; DeepSeek-V3.2 is not V3.
+      {"sglang",
+       "python -m sglang.launch_server --model-path moonshotai/Kimi-K2-Instruct --tp 16",
+       {"model: kimi-k2", "weights: fp8-block"}},
+      {"vllm", "vllm serve deepseek-ai/DeepSeek-V3.2 -tp 16", {"model: deepseek-v3.2", "weights: fp8-block"}},
       {"vllm",
        "docker run --gpus all -p 8000:8000 vllm/vllm-openai:v0.11.0 --model meta-llama/Llama-3.1-8B-Instruct "
        "--max-num-seqs 64",

@@ -31,6 +31,56 @@ TEST_CASE("a question of serving by flags is its scenario, with the smallest rep
   CHECK(a == b);
 }
 
+TEST_CASE("flags of a question beside a served scenario change it as --set does") {
+  const auto answer = [](std::vector<std::string> args) {
+    args.insert(args.begin(), {"serving", "llama3.1-70b-serving-h100", "--json", "-"});
+    const Outcome outcome = tests::orrery(args);
+    INFO(outcome.err);
+    REQUIRE(outcome.status == 0);
+    return json::parse(outcome.out);
+  };
+  const json plain = answer({});
+  for (const auto& [flags, sets] : std::vector<std::pair<std::vector<std::string>, std::vector<std::string>>>{
+           {{"--rate", "3/s"}, {"traffic.rate=3/s"}},
+           {{"--input", "300", "--output", "40"}, {"traffic.input=300", "traffic.output=40"}},
+           {{"--ttft", "250 ms", "--tpot", "20 ms"}, {"serving.slo.ttft=250 ms", "serving.slo.tpot=20 ms"}},
+           {{"--software", "sglang", "--price", "4"}, {"software=sglang-0.5", "cost.price_per_gpu_hour_usd=4"}},
+           {{"--concurrency", "8"},
+            {"traffic={concurrency: 8, input: {mean: 1100, distribution: lognormal, variation: 1}, output: {mean: 250, "
+             "distribution: lognormal, variation: 0.7}, prefix: {tokens: 256, groups: 4}, seed: 1}"}}}) {
+    INFO(flags.front());
+    std::vector<std::string> by_set;
+    for (const std::string& set : sets) by_set.insert(by_set.end(), {"--set", set});
+    const json by_flag = answer(flags);
+    CHECK(by_flag == answer(by_set));
+    CHECK(by_flag != plain);
+  }
+}
+
+TEST_CASE("a search by flags of traffic is one of fleets, and keeps the first") {
+  const Folder folder;
+  const std::string file = (folder.path() / "first.yaml").string();
+  const Outcome asked = tests::orrery({"search", "--model", "llama3.1-70b", "--device", "h100", "--gpus", "8", "--rate",
+                                       "2/s", "--tpot", "60 ms", "--jobs", "1", "--out", file});
+  INFO(asked.err);
+  REQUIRE(asked.status == 0);
+  // Four GPUs hold 141 GB of weights with room for a cache, two do not; at 60 ms a token eight are not needed.
+  CHECK_THAT(asked.out, ContainsSubstring("together: 4 GPUs"));
+  CHECK_THAT(asked.out,
+             ContainsSubstring("orrery serving --model llama3.1-70b --device h100 --gpus 8 --rate 2/s --tpot "
+                               "'60 ms' --set 'serving.pools="));
+  CHECK_THAT(tests::read_file(file), ContainsSubstring("tensor: 4"));
+  CHECK(tests::orrery({"serving", file}).status == 0);
+  const auto refused = [](const std::vector<std::string>& args) {
+    const Outcome outcome = tests::orrery(args);
+    CHECK(outcome.status == 2);
+    return outcome.err;
+  };
+  CHECK_THAT(refused({"search", "gpt3-6.7b-h100", "--rate", "2/s"}), ContainsSubstring("which trains"));
+  CHECK_THAT(refused({"search", "llama3.1-70b-serving-h100", "--max-gpus", "16"}), ContainsSubstring("got --max-gpus"));
+  CHECK_THAT(refused({"serving", "two-models-h100", "--rate", "2/s"}), ContainsSubstring("serves several models"));
+}
+
 TEST_CASE("what a question of serving lacks or says twice is told") {
   const auto refused = [](std::vector<std::string> args) {
     args.insert(args.begin(), "serving");

@@ -16,6 +16,7 @@
 #include <optional>
 #include <sstream>
 
+#include "scenarios/yaml_text.h"
 #include "sim/error.h"
 #include "tools/command_options.h"
 #include "tools/commands/commands.h"
@@ -27,6 +28,7 @@
 #include "tools/report/page.h"
 #include "tools/report/report.h"
 #include "tools/report/text.h"
+#include "tools/served_question.h"
 #include "tools/study/best_first.h"
 #include "tools/study/fingerprint.h"
 #include "tools/study/journal.h"
@@ -43,6 +45,7 @@ struct SearchFlags {
   std::string scenario, objective = "tokens_per_s", csv, json, report, deadline, tokens, resume, lengths;
   std::vector<std::string> sets, varies, assumed;
   FirstQuestion first;
+  ServedQuestion traffic;  // what comes, of a question of serving
   std::int64_t most_gpus = 0;
   std::size_t top = 10;
   bool exhaustive = false, pareto = false;
@@ -390,13 +393,13 @@ void answer(const SearchFlags& options, const sim::Settings& asked, const Layout
 }
 
 /// Fleets of several models on one cluster.
-int search_models(const SearchFlags& options, const sim::Settings& document) {
+int search_models(const SearchFlags& options, const sim::Settings& document, const std::string& command) {
   const ServedModelsSearch found =
       search_served_models(document, options.top, options.jobs > 0 ? options.jobs : default_jobs());
   if (InterruptGuard::interrupted()) return kInterrupted;
   if (!options.json.empty())
     write_output(options.json, [&](std::ostream& out) { write_json(out, served_models_search_json(found)); });
-  if (options.json != "-") write_served_models_search(std::cout, found);
+  if (options.json != "-") write_served_models_search(std::cout, found, command);
   return kDone;
 }
 
@@ -411,6 +414,26 @@ int search_lengths(const SearchFlags& options, const sim::Settings& document) {
   return kDone;
 }
 
+/// What the flags ask of serving.
+ServedQuestion served_question(const SearchFlags& options) {
+  const FirstQuestion& first = options.first;
+  ServedQuestion question = options.traffic;
+  question.model = first.model;
+  question.device = first.device;
+  question.fabric = first.fabric;
+  question.software = first.software;
+  question.price = first.price;
+  question.gpus = first.gpus;
+  return question;
+}
+
+/// Keeps the first of the fleets as a scenario.
+void keep_first(const std::string& file, sim::Settings document, const ServedSearch& found) {
+  if (file.empty() || found.best.empty()) return;
+  for (const std::string& set : found.best.front().sets) scenarios::apply_set(document, set);
+  write_output(file, [&](std::ostream& out) { out << scenarios::yaml_text(document); });
+}
+
 /// Fleets of a served scenario.
 int search_serving(const SearchFlags& options) {
   for (const auto& [given, name] : {std::pair(!options.csv.empty(), "--csv"),
@@ -419,39 +442,59 @@ int search_serving(const SearchFlags& options) {
                                     {!options.tokens.empty(), "--tokens"},
                                     {!options.varies.empty(), "--vary"},
                                     {!options.resume.empty(), "--resume"},
+                                    {!options.first.batch_tokens.empty(), "--batch-tokens"},
+                                    {!options.first.seq.empty(), "--seq"},
+                                    {options.most_gpus > 0, "--max-gpus"},
+                                    {options.pareto, "--pareto"},
+                                    {options.exhaustive, "--exhaustive"},
                                     {options.objective != "tokens_per_s", "--objective"}})
     if (given)
       throw sim::UserError(fmt::format(
           "search: got {} for a served scenario, expected none: it seeks the fewest GPUs for a promise (serving.slo) "
           "under an open loop or a trace, the front of throughput and speed in a closed loop",
           name));
-  check_writable(options.json);
-  const sim::Settings document = scenarios::read_scenario(options.scenario, options.sets);
+  for (const std::string& file : {options.json, options.first.out}) check_writable(file);
+  const ServedQuestion question = served_question(options);
+  std::vector<std::string> assumed;
+  const sim::Settings document = asked_service(options.scenario, question, options.sets, assumed);
+  std::string command = "orrery serving " + (question.asked() ? flags_of(question) : options.scenario);
+  for (const std::string& set : options.sets) command += fmt::format(" --set '{}'", set);
   const InterruptGuard guard;
-  if (scenarios::serves_several(document)) {
-    if (!options.lengths.empty())
-      throw sim::UserError("search: got --lengths for several models, expected a scenario of one");
-    return search_models(options, document);
-  }
+  const bool several = scenarios::serves_several(document);
+  if (!options.first.out.empty() && (several || !options.lengths.empty()))
+    throw sim::UserError("search: got --out, which keeps one fleet, expected none beside --lengths or several models");
+  if (several && !options.lengths.empty())
+    throw sim::UserError("search: got --lengths for several models, expected a scenario of one");
+  if (several) return search_models(options, document, command);
   if (!options.lengths.empty()) return search_lengths(options, document);
   const ServedSearch found = search_served(document, options.top, options.jobs > 0 ? options.jobs : default_jobs());
   if (InterruptGuard::interrupted()) return kInterrupted;
   if (!options.json.empty())
     write_output(options.json, [&](std::ostream& out) { write_json(out, served_search_json(found)); });
-  if (options.json != "-") write_served_search(std::cout, found);
+  keep_first(options.first.out, document, found);
+  if (options.json == "-") return kDone;
+  write_served_search(std::cout, found, command);
+  for (const std::string& what : assumed) std::cout << wrapped(fmt::format("Assumed: {}.", what), "  ", "  ");
   return kDone;
 }
 
-/// Whether the scenario that is named has a serving section.
+/// Whether the scenario that is named has a serving section, or the flags ask of serving.
 bool is_served(const SearchFlags& options) {
-  if (options.scenario.empty() || options.first.asked()) return false;
+  if (options.scenario.empty() || options.first.asked()) return options.traffic.says_traffic();
   const sim::Settings document = scenarios::read_scenario(options.scenario, {});
-  return document.find("serving") != nullptr || scenarios::serves_several(document);
+  const bool served = document.find("serving") != nullptr || scenarios::serves_several(document);
+  if (!served && options.traffic.says_traffic())
+    throw sim::UserError(fmt::format(
+        "search: got --rate, --concurrency, --input, --output, --ttft or --tpot for {}, which trains, expected them of "
+        "a served scenario or a question",
+        options.scenario));
+  return served;
 }
 
 int search(SearchFlags& options) {
   if (is_served(options)) return search_serving(options);
-  if (!options.lengths.empty()) throw sim::UserError("search: --lengths is of a served scenario");
+  if (!options.lengths.empty())
+    throw sim::UserError("search: --lengths is of a served scenario, or of a question with --rate or --concurrency");
   for (const std::string& file : {options.csv, options.json, options.resume, options.first.out}) check_writable(file);
   check_report(options.report);
   Question question = read_question(options);
@@ -534,6 +577,7 @@ Action declare_search(CommandOptions app) {
   const auto options = std::make_shared<SearchFlags>();
   app.add_option("scenario", options->scenario, "scenario file (YAML), or --model, --device and --gpus");
   declare_question(app, options->first, false);
+  declare_traffic_question(app, options->traffic);
   app.add_option("--objective", options->objective, "what is best (default tokens_per_s)")
       .check(OneOf(objective_names()));
   app.add_option("--set", options->sets, "key.path=value, laid over the scenario; may be repeated")

@@ -286,13 +286,14 @@ NamedModel model_named(std::string name) {
   std::transform(name.begin(), name.end(), name.begin(),
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   NamedModel named;
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kTypes{{{"-nvfp4", "nvfp4"},
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 8> kTypes{{{"-nvfp4", "nvfp4"},
                                                                                  {"-fp4", "nvfp4"},
                                                                                  {"-fp8", "fp8"},
                                                                                  {"-awq", "int4"},
                                                                                  {"-gptq", "int4"},
                                                                                  {"-int4", "int4"},
-                                                                                 {"-w4a16", "int4"}}};
+                                                                                 {"-w4a16", "int4"},
+                                                                                 {"-bf16", "bf16"}}};
   for (const auto& [mark, type] : kTypes) {
     if (const std::size_t at = name.find(mark); at != std::string::npos && named.type.empty()) {
       named.type = type;
@@ -317,14 +318,13 @@ NamedModel model_named(std::string name) {
                                      {"kimi-k2.", "kimi-k2"},
                                      {"glm-5.1", "glm-5"}})
     if (name.starts_with(later)) name = ships;
-  if (name.starts_with("deepseek-r1") || name.starts_with("deepseek-v3")) {
+  if (name.starts_with("deepseek-v3.2"))
+    name = "deepseek-v3.2";
+  else if (name.starts_with("deepseek-r1") || name.starts_with("deepseek-v3"))
     name = "deepseek-v3";
-    if (named.type.empty()) named.type = "fp8-block";
-  }
   // nvidia/DeepSeek-R1-FP4 and R1-0528-NVFP4 leave attention as it was; the second version, which its card says to have
   // one product of it more, for the most part.
   if (name == "deepseek-v3" && named.type == "nvfp4") named.attention = "bf16";
-  if (name.starts_with("gpt-oss") && named.type.empty()) named.experts = "mxfp4";  // as OpenAI published them
   // Published in blocks of 128 x 128 (quantization_config.weight_block_size of Qwen/Qwen3-*-FP8, Qwen3.5,
   // zai-org/GLM-*-FP8 and MiniMaxAI's).
   if (named.type == "fp8" && (name.starts_with("qwen3") || name.starts_with("glm-") || name.starts_with("minimax-")))
@@ -354,6 +354,7 @@ class ServerDraft {
       named = model_named(line_.model->text);
       if (!take_checkpoint(named)) draft_.set("model", named.model, line_.model->place);
     }
+    if (named.type.empty() && !checkpoint_weights_) take_published_types(named);
     set_precision(named.type);
     if (!named.experts.empty()) {
       if (!checkpoint_weights_) draft_.set("precision.weights", std::string("bf16"));
@@ -385,6 +386,22 @@ class ServerDraft {
   bool on(ServerKey key) const {
     const Word* word = given(key);
     return word != nullptr && word->text == "true";
+  }
+
+  /// Those of the model that ships.
+  void take_published_types(NamedModel& named) const {
+    const Settings* model = draft_.document().find_path("model");
+    const std::vector<std::string> all = scenarios::shipped("models");
+    if (model == nullptr || !model->is_scalar() || std::find(all.begin(), all.end(), model->text()) == all.end())
+      return;
+    const Settings ships = scenarios::resolve(scenarios::shelf_of("models"), *model).document;
+    const auto type = [&](const char* key) {
+      const Settings* published = ships.find_path(key);
+      return published != nullptr ? published->text() : std::string();
+    };
+    named.type = type("served.weights");
+    if (named.attention.empty()) named.attention = type("served.attention");
+    named.experts = type("served.experts");
   }
 
   /// A folder with a config.json, as the line names it or beside the script: the model and its types are those that

@@ -234,7 +234,7 @@ ServedModelsSearch search_served_models(const sim::Settings& document, std::size
   return search;
 }
 
-void write_served_models_search(std::ostream& out, const ServedModelsSearch& search) {
+void write_served_models_search(std::ostream& out, const ServedModelsSearch& search, const std::string& command) {
   for (const ServedSearch& model : search.models) {
     write_served_fleets(out, model);
     out << '\n';
@@ -247,7 +247,7 @@ void write_served_models_search(std::ostream& out, const ServedModelsSearch& sea
                                           : "Together they do not keep what is promised: their caches "
                                             "share links of the cluster."),
       "", "  ");
-  out << "\nAll of them:\n  orrery serving SCENARIO";
+  out << "\nAll of them:\n  " << command;
   for (const std::string& set : search.sets) out << fmt::format(" --set '{}'", set);
   out << '\n';
 }

@@ -52,7 +52,7 @@ struct ServedModelsSearch {
 };
 /// Throws sim::UserError.
 ServedModelsSearch search_served_models(const sim::Settings& document, std::size_t top, unsigned jobs);
-void write_served_models_search(std::ostream& out, const ServedModelsSearch& search);
+void write_served_models_search(std::ostream& out, const ServedModelsSearch& search, const std::string& command);
 nlohmann::ordered_json served_models_search_json(const ServedModelsSearch& search);
 
 }  // namespace orrery::tools

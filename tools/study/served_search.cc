@@ -470,12 +470,12 @@ void write_served_fleets(std::ostream& out, const ServedSearch& search) {
   write_fleet_table(out, search.at_peak, true);
 }
 
-void write_served_search(std::ostream& out, const ServedSearch& search) {
+void write_served_search(std::ostream& out, const ServedSearch& search, const std::string& command) {
   write_served_fleets(out, search);
   if (search.best.empty()) return;
-  out << "\nThe first:\n  orrery serving SCENARIO";
-  for (const std::string& set : search.best.front().sets) out << fmt::format(" --set '{}'", set);
-  out << '\n';
+  std::string first = command;
+  for (const std::string& set : search.best.front().sets) first += fmt::format(" --set '{}'", set);
+  out << "\nThe first:\n  " << first << '\n';
 }
 
 namespace {

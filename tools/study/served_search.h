@@ -49,7 +49,8 @@ struct ServedSearch {
 ServedSearch search_served(const sim::Settings& document, std::size_t top, unsigned jobs);
 /// The fleets alone, and with the command that runs the first of them.
 void write_served_fleets(std::ostream& out, const ServedSearch& search);
-void write_served_search(std::ostream& out, const ServedSearch& search);
+/// `command`: that serves the scenario which was searched, as it is typed.
+void write_served_search(std::ostream& out, const ServedSearch& search, const std::string& command);
 nlohmann::ordered_json served_search_json(const ServedSearch& search);
 
 /// The same traffic with prompts and answers of other lengths: where together is better, and where apart.

@@ -52,9 +52,12 @@ std::string what_text(const ServingStudy& study) {
         pool.pool.autoscale ? pool.pool.autoscale->most : pool.pool.replicas,
         pool.pool.gpus() == pool.pool.replica.layout.gpus() ? "" : "s", served_layout_text(pool.pool.replica.layout),
         study.apart ? fmt::format(" for {}", role_of(study, pool)) : ""));
-  return fmt::format("{} on {} x {}, {}, {}, weights {}, cache {}", s.replica.model.name, study.gpus(),
-                     s.machine.device.name(), s.replica.engine.name, fmt::join(pools, " and "),
-                     name_of(s.replica.precision.weights), s.replica.precision.kv_bytes == 1 ? "fp8" : "bf16");
+  const workloads::ServedPrecision& types = s.replica.precision;
+  const bool apart = s.replica.model.experts.any() && types.experts != types.weights;
+  return fmt::format("{} on {} x {}, {}, {}, weights {}{}, cache {}", s.replica.model.name, study.gpus(),
+                     s.machine.device.name(), s.replica.engine.name, fmt::join(pools, " and "), name_of(types.weights),
+                     apart ? fmt::format(", experts {}", name_of(types.experts)) : "",
+                     types.kv_bytes == 1 ? "fp8" : "bf16");
 }
 
 std::string traffic_text(const ServingStudy& study) {
