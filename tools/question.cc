@@ -195,6 +195,11 @@ std::string name_of(const std::string& file, const FirstQuestion& question) {
   return fmt::format("{}-{}-{}", question.model, question.device, question.gpus);
 }
 
+std::string typed(const std::string& file, const FirstQuestion& question) {
+  if (!question.out.empty()) return question.out;
+  return question.asked() ? flags_of(question) : file;
+}
+
 sim::Settings asked_scenario(const std::string& file, const FirstQuestion& question,
                              const std::vector<std::string>& sets, std::vector<std::string>& assumed) {
   if (!file.empty()) {
@@ -264,7 +269,7 @@ std::string flags_of(const FirstQuestion& question) {
   return text;
 }
 
-void lay_out(sim::Settings& document, const std::vector<std::string>& sets, unsigned jobs) {
+void lay_out(sim::Settings& document, std::vector<std::string>& sets, unsigned jobs) {
   std::vector<Variation> fixed;
   for (const std::string& set : sets) {
     const std::string key = scenarios::parse_assignment(set).key;
@@ -285,8 +290,10 @@ void lay_out(sim::Settings& document, const std::vector<std::string>& sets, unsi
     const SearchResult result = search_layouts(space, options, *crew, jobs);
     layouts = result.layouts;
     if (result.best.empty()) continue;
-    for (const auto& [key, value] : settings_of(space.layouts()[result.best.front().layout]))
+    for (const auto& [key, value] : settings_of(space.layouts()[result.best.front().layout])) {
       scenarios::apply_set(document, fmt::format("{}={}", key, value));
+      if (key != "cluster.gpus" && !is_set(sets, key)) sets.push_back(fmt::format("{}={}", key, value));
+    }
     return;
   }
   throw sim::UserError(

@@ -49,9 +49,11 @@ bool is_set(const std::vector<std::string>& sets, const std::string& key);
 /// A number from `least`, as in 2e12. Throws sim::UserError naming the flag.
 double number_of_flag(const char* flag, const std::string& text, double least);
 
-/// Lays the layout that is predicted the fastest of those that the software has over `document`; what `sets` say of a
-/// layout stays. Throws sim::UserError where none fits.
-void lay_out(sim::Settings& document, const std::vector<std::string>& sets, unsigned jobs);
+/// Lays the layout that is predicted the fastest of those that the software has over `document`, and adds it to `sets`;
+/// what these say of a layout stays. Throws sim::UserError where none fits.
+void lay_out(sim::Settings& document, std::vector<std::string>& sets, unsigned jobs);
+/// What stands behind `orrery run`, as it is typed: the file that --out keeps, the scenario or the flags.
+std::string typed(const std::string& file, const FirstQuestion& question);
 /// How far a question's search goes: a tensor group stays among GPUs that NVLink joins and shares the sequence out too,
 /// and a pass takes no more tokens than fill a GPU many times over. Beyond lie layouts by the thousand, and a step that
 /// is faster hardly ever.

@@ -86,6 +86,22 @@ TEST_CASE("what advice promises is what its commands simulate, and the best come
   CHECK(single["simulated"].get<int>() < advice["simulated"].get<int>());
 }
 
+TEST_CASE("advice on a question by flags names a command that runs the layout it found") {
+  const json advice =
+      json_of({"advise", "--model", "gpt3-6.7b", "--device", "h100", "--gpus", "8", "--jobs", "1", "--json", "-"});
+  REQUIRE(!advice["suggestions"].empty());
+  const json& first = advice["suggestions"][0];
+  const std::string command = first["command"];
+  INFO(command);
+  REQUIRE(command.starts_with("orrery run --model gpt3-6.7b --device h100 --gpus 8 --set parallelism.tensor="));
+  REQUIRE(command.find('\'') == std::string::npos);
+  std::vector<std::string> words;
+  std::istringstream text(command.substr(command.find(' ') + 1));
+  for (std::string word; text >> word;) words.push_back(word);
+  words.insert(words.end(), {"--json", "-"});
+  CHECK(json_of(words)["iteration_time_s"] == first["iteration_time_s"]);
+}
+
 TEST_CASE("no single change of a key that a sweep tries beats the advice") {
   const Folder folder;
   const std::string file = folder.write("small.yaml", small_scenario());

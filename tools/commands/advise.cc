@@ -38,11 +38,11 @@ int run(AdviseFlags& options) {
   check_writable(options.json);
   std::vector<std::string> assumed;
   sim::Settings document = asked_scenario(options.scenario, options.first, options.sets, assumed);
-  options.scenario = name_of(options.scenario, options.first);
+  options.scenario = typed(options.scenario, options.first);
   if (options.first.asked()) lay_out(document, options.sets, options.jobs > 0 ? options.jobs : default_jobs());
   if (!options.first.out.empty()) {
     write_output(options.first.out, [&](std::ostream& out) { out << scenarios::yaml_text(document); });
-    options.scenario = options.first.out;  // which the commands then name
+    options.sets.clear();  // the file has them
   }
   const InterruptGuard guard;
   if (document.is_mapping() && document.find("serving") != nullptr) return run_served(options, document);

@@ -141,10 +141,12 @@ void write_trace_size(std::ostream& out, const std::string& file) {
 /// Of a question by flags, in the fastest layout that the software has.
 sim::Settings document_of(RunOptions& options) {
   sim::Settings document = asked_scenario(options.scenario, options.first, options.sets, options.assumed);
-  options.scenario = name_of(options.scenario, options.first);
+  options.scenario = typed(options.scenario, options.first);
   if (options.first.asked()) lay_out(document, options.sets, options.jobs > 0 ? options.jobs : default_jobs());
-  if (!options.first.out.empty())
+  if (!options.first.out.empty()) {
     write_output(options.first.out, [&](std::ostream& out) { out << scenarios::yaml_text(document); });
+    options.sets.clear();  // the file has them
+  }
   return document;
 }
 

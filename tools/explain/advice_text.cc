@@ -104,7 +104,7 @@ ordered_json suggestion_json(const Suggestion& s, const std::string& command) {
 
 std::string command_of(const std::string& scenario, const std::vector<std::string>& sets,
                        const Suggestion& suggestion) {
-  std::string command = fmt::format("orrery run {}", quoted(scenario));
+  std::string command = fmt::format("orrery run {}", scenario.starts_with("--") ? scenario : quoted(scenario));
   const auto key = [](const std::string& set) { return set.substr(0, set.find('=')); };
   for (const std::string& set : sets) {
     const bool replaced = std::any_of(suggestion.set.begin(), suggestion.set.end(),

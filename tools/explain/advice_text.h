@@ -10,8 +10,8 @@
 
 namespace orrery::tools {
 
-/// The command that runs the scenario with a suggestion; values that a shell would read are quoted. `sets`: what was
-/// laid over the scenario before.
+/// The command that runs the scenario, a file or a question's flags, with a suggestion; values that a shell would read
+/// are quoted. `sets`: what was laid over the scenario before.
 std::string command_of(const std::string& scenario, const std::vector<std::string>& sets, const Suggestion& suggestion);
 
 /// `scenario` and `sets`: as on the command line. `brief`: three lines in all, for what follows a report.
