@@ -25,6 +25,7 @@
 #include "tools/import/import.h"
 #include "tools/import/launch_ways.h"
 #include "tools/import/parse_json.h"
+#include "tools/import/published_models.h"
 #include "tools/import/serving_flags.h"
 
 namespace orrery::tools {
@@ -352,7 +353,7 @@ class ServerDraft {
     NamedModel named;
     if (line_.model) {
       named = model_named(line_.model->text);
-      if (!take_checkpoint(named)) draft_.set("model", named.model, line_.model->place);
+      if (!take_checkpoint(named)) draft_.set("model", shipped_name(named.model), line_.model->place);
     }
     set_precision(named.type);
     if (!named.experts.empty()) {
@@ -385,6 +386,19 @@ class ServerDraft {
   bool on(ServerKey key) const {
     const Word* word = given(key);
     return word != nullptr && word->text == "true";
+  }
+
+  /// A name that no model ships under may be that of a tuning of one, or of its sizes.
+  std::string shipped_name(const std::string& model) {
+    const std::vector<std::string> ships = scenarios::shipped("models");
+    if (std::find(ships.begin(), ships.end(), model) != ships.end()) return model;
+    const PublishedModel published = published_model(line_.model->text);
+    if (published.ships.empty()) return model;
+    draft_.assumed("model", fmt::format("{}, whose sizes {} has{}{}", published.ships, line_.model->text,
+                                        published.inferred.empty() ? "" : ", by its part ", published.inferred));
+    if (!published.beside.empty())
+      draft_.first(published.beside + ": left out, with its tokens; the language model alone is simulated");
+    return published.ships;
   }
 
   /// A folder with a config.json, as the line names it or beside the script: the model and its types are those that
@@ -586,6 +600,37 @@ ShellRuns runs_of(const ServerFlags& server, const std::string& text, const std:
   }
 }
 
+/// Variables of a script's own words that it assigns nowhere, in the order of its text, up to a dozen.
+std::vector<std::string> never_assigned(const std::string& text, const ShellGiven& script) {
+  std::vector<std::string> names;
+  const auto is_name = [](char c) { return std::isupper(static_cast<unsigned char>(c)) != 0 || c == '_'; };
+  for (std::size_t at = text.find('$'); at != std::string::npos && names.size() < 12; at = text.find('$', at + 1)) {
+    const std::size_t begin = at + 1 + (at + 1 < text.size() && text[at + 1] == '{' ? 1 : 0);
+    std::size_t end = begin;
+    while (end < text.size() &&
+           (is_name(text[end]) || (end > begin && std::isdigit(static_cast<unsigned char>(text[end])) != 0)))
+      ++end;
+    const std::string name = text.substr(begin, end - begin);
+    const bool assigned = text.find(name + "=") != std::string::npos || script.environment.contains(name);
+    const bool whole = end == text.size() || std::isalnum(static_cast<unsigned char>(text[end])) == 0;
+    if (name.empty() || !whole || assigned || std::find(names.begin(), names.end(), name) != names.end()) continue;
+    names.push_back(name);
+  }
+  return names;
+}
+
+/// A script that ends ahead of its server, as one does that looks first whether its variables are there.
+void refuse_early_end(const ServerFlags& server, const std::string& text, const std::string& file,
+                      const ShellGiven& script) {
+  const std::vector<std::string> names = never_assigned(text, script);
+  if (names.empty()) return;
+  throw sim::UserError(
+      {file, 1, 1}, std::string(server.line),
+      fmt::format("starts in no command: the script ends ahead of it, and assigns nowhere {}; expected "
+                  "--env NAME=VALUE for them",
+                  fmt::join(names, ", ")));
+}
+
 }  // namespace
 
 Draft import_server(const std::string& engine, const std::vector<std::string>& arguments, std::int64_t gpus,
@@ -624,6 +669,7 @@ Draft import_server_script(const std::string& engine, const std::string& text, c
     });
     if (starts) starting.push_back(&way);
   }
+  if (starting.empty() && text.find(server.command) != std::string::npos) refuse_early_end(server, text, file, script);
   if (starting.empty()) starting.push_back(&runs.ways.front());
   for (const ShellWay* way : starting) ways.ways.push_back({{}, {}, {file, 1, 1}, way->decisions, {}});
   return draft_of_ways(ways, [&](std::size_t way) {
