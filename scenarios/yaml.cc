@@ -4,7 +4,9 @@
 // before the parser goes on: yaml-cpp descends recursively, and a depth of 64 here bounds its stack, whatever the text
 // nests. Most documents are plain enough for scenarios/plain_yaml.h, and never see that parser. Of YAML 1.2 are left
 // out, and refused: anchors, aliases and merge keys (a few lines of them can stand for billions of nodes; a named file
-// with `inherits` does their work), tags, keys that are not text, and more than one document.
+// with `inherits` does their work), tags, keys that are not text, and more than one document. Of others' files (a
+// manifest, a trainer's configuration) repeats are taken, within the same limits: what an alias stands for is built
+// once more, event by event.
 #include "scenarios/yaml.h"
 
 #include <fmt/format.h>
@@ -12,6 +14,7 @@
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <sstream>
 
@@ -101,14 +104,16 @@ class TooMuch : public UserError {
 /// Builds the tree from the parser's events.
 class Builder : public YAML::EventHandler, public PlainEvents {
  public:
-  Builder(std::string file, bool one_place) : file_(std::move(file)), one_place_(one_place) {}
+  Builder(std::string file, bool one_place, bool repeats = false)
+      : file_(std::move(file)), one_place_(one_place), repeats_(repeats) {}
 
   Settings take() { return std::move(root_); }
 
   void OnDocumentStart(const YAML::Mark&) override {}
   void OnDocumentEnd() override {}
   void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override { OnScalar(mark, "?", anchor, ""); }
-  void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override {
+  void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    if (repeats_) return repeat(mark, anchor);
     fail(mark,
          "got an alias (*), which the language leaves out; repeat the value or give a file a name and inherit it");
   }
@@ -117,29 +122,41 @@ class Builder : public YAML::EventHandler, public PlainEvents {
     check(mark, tag, anchor);
     // What escapes make of text is seen here alone.
     if (!sim::is_printable(value)) fail(mark, "got text with a control character, expected printable text");
+    begin_anchor(anchor);
     on_scalar(mark, value, tag == "!");
+    end_anchor();
   }
   void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                        YAML::EmitterStyle::value) override {
     check(mark, tag, anchor);
+    begin_anchor(anchor);
     on_begin(mark, true);
   }
-  void OnSequenceEnd() override { on_end(); }
+  void OnSequenceEnd() override {
+    on_end();
+    end_anchor();
+  }
   void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                   YAML::EmitterStyle::value) override {
     check(mark, tag, anchor);
+    begin_anchor(anchor);
     on_begin(mark, false);
   }
-  void OnMapEnd() override { on_end(); }
+  void OnMapEnd() override {
+    on_end();
+    end_anchor();
+  }
 
   void on_scalar(const YAML::Mark& mark, std::string_view value, bool quoted) override {
+    if (repeats_) record({Event::What::scalar, mark, std::string(value), quoted});
     count(mark);
     if (!stack_.empty() && stack_.back().node.is_mapping() && !stack_.back().has_key)
-      take_key(mark, std::string(value));
+      take_key(mark, value.empty() && quoted && repeats_ ? "\"\"" : std::string(value));  // device_map: {"": 0}
     else
       deliver(Settings::scalar(std::string(value), member_place(mark), quoted));
   }
   void on_begin(const YAML::Mark& mark, bool sequence) override {
+    if (repeats_) record({sequence ? Event::What::sequence : Event::What::mapping, mark, "", false});
     count(mark);
     if (!stack_.empty() && stack_.back().node.is_mapping() && !stack_.back().has_key) {
       fail(mark, "got a list or mapping as a key, or one that is never closed, expected a word");
@@ -154,12 +171,76 @@ class Builder : public YAML::EventHandler, public PlainEvents {
     stack_.push_back(std::move(frame));
   }
   void on_end() override {
+    if (repeats_) record({Event::What::end, {}, "", false});
     Settings done = std::move(stack_.back().node);
     stack_.pop_back();
-    deliver(std::move(done));
+    deliver(done.is_mapping() && done.find(kMerge) != nullptr ? merged(done) : std::move(done));
   }
 
  private:
+  /// What an alias builds once more.
+  struct Event {
+    enum class What { scalar, sequence, mapping, end };
+    What what = What::end;
+    YAML::Mark mark;
+    std::string value;
+    bool quoted = false;
+  };
+  static constexpr const char* kMerge = "<<";
+
+  /// Into every anchored node that is open.
+  void record(const Event& event) {
+    for (const YAML::anchor_t anchor : open_anchors_) {
+      if (anchor == 0) continue;
+      if (++recorded_ > kMostNodes)
+        throw TooMuch(place(event.mark), key_in_hand(), fmt::format("more than {} values below anchors", kMostNodes));
+      events_[anchor].push_back(event);
+    }
+  }
+  /// Of every node, so that ends meet their beginnings; 0: without an anchor.
+  void begin_anchor(YAML::anchor_t anchor) {
+    if (repeats_) open_anchors_.push_back(anchor);
+  }
+  void end_anchor() {
+    if (repeats_) open_anchors_.pop_back();
+  }
+
+  void repeat(const YAML::Mark& mark, YAML::anchor_t anchor) {
+    if (std::find(open_anchors_.begin(), open_anchors_.end(), anchor) != open_anchors_.end())
+      fail(mark, "got an alias (*) inside of what it stands for, expected one behind it");
+    const std::vector<Event> events = events_[anchor];
+    for (const Event& event : events) {
+      switch (event.what) {
+        case Event::What::scalar:
+          on_scalar(mark, event.value, event.quoted);
+          break;
+        case Event::What::sequence:
+          on_begin(mark, true);
+          break;
+        case Event::What::mapping:
+          on_begin(mark, false);
+          break;
+        case Event::What::end:
+          on_end();
+          break;
+      }
+    }
+  }
+
+  /// A mapping with what it merges (`<<`, one mapping or a list of them): its own members hold, then the first's.
+  Settings merged(const Settings& mapping) const {
+    Settings out = Settings::mapping(mapping.place(), mapping.path());
+    for (const auto& [name, member] : mapping.members())
+      if (name != kMerge) out.set(name, member);
+    const Settings& merges = mapping.at(kMerge);
+    const std::vector<Settings> all = merges.is_sequence() ? merges.items() : std::vector<Settings>{merges};
+    for (const Settings& each : all) {
+      if (!each.is_mapping()) each.fail("expected a mapping, or a list of mappings, that is merged");
+      for (const auto& [name, member] : each.members())
+        if (out.find(name) == nullptr) out.set(name, member);
+    }
+    return out;
+  }
   struct Frame {
     Settings node;
     bool has_key = false;
@@ -188,7 +269,7 @@ class Builder : public YAML::EventHandler, public PlainEvents {
 
   /// What the language leaves out of any node.
   void check(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor) {
-    if (anchor != 0) {
+    if (anchor != 0 && !repeats_) {
       fail(mark,
            "got an anchor (&), which the language leaves out; repeat the value or give a file a name and inherit it");
     }
@@ -208,7 +289,8 @@ class Builder : public YAML::EventHandler, public PlainEvents {
   void take_key(const YAML::Mark& mark, const std::string& value) {
     Frame& top = stack_.back();
     if (value.empty()) fail(mark, "got an empty key, expected a word");
-    if (value == "<<") fail(mark, "got a merge key (<<), which the language leaves out, expected inherits: NAME");
+    if (value == kMerge && !repeats_)
+      fail(mark, "got a merge key (<<), which the language leaves out, expected inherits: NAME");
     if (value.size() > kLongestKey)
       fail(mark, fmt::format("got a key of {} characters, expected at most {}", value.size(), kLongestKey));
     if (top.node.members().size() >= kMostMembers)
@@ -244,8 +326,11 @@ class Builder : public YAML::EventHandler, public PlainEvents {
   }
 
   sim::FileName file_;
-  bool one_place_;
+  bool one_place_, repeats_;
   Settings root_;
+  std::map<YAML::anchor_t, std::vector<Event>> events_;
+  std::vector<YAML::anchor_t> open_anchors_;
+  std::size_t recorded_ = 0;
   std::vector<Frame> stack_;
   std::size_t nodes_ = 0;
   std::size_t path_work_ = 0;
@@ -263,14 +348,14 @@ std::optional<Settings> parse_plain(const std::string& text, const std::string& 
   return std::nullopt;
 }
 
-Settings parse_whole(const std::string& text, const std::string& file_name, bool one_place) {
-  Builder builder(file_name, one_place);
+Settings parse_whole(const std::string& text, const std::string& file_name, bool one_place, bool repeats = false) {
+  Builder builder(file_name, one_place, repeats);
   try {
     std::istringstream stream(text);
     YAML::Parser parser(stream);
     if (!parser.HandleNextDocument(builder)) return {};
     Settings document = builder.take();
-    Builder second(file_name, one_place);
+    Builder second(file_name, one_place, repeats);
     if (parser.HandleNextDocument(second)) {
       throw UserError(Place{file_name, 0, 0}, "", "got more than one YAML document, expected one");
     }
@@ -282,7 +367,7 @@ Settings parse_whole(const std::string& text, const std::string& file_name, bool
   }
 }
 
-Settings parse(const std::string& text, const std::string& file_name, bool one_place) {
+Settings parse(const std::string& text, const std::string& file_name, bool one_place, bool repeats = false) {
   if (text.size() > sim::kLargestText) {
     throw UserError(Place{file_name, 0, 0}, "",
                     fmt::format("got more than {} MiB, expected a YAML file", sim::kLargestText >> 20));
@@ -290,7 +375,7 @@ Settings parse(const std::string& text, const std::string& file_name, bool one_p
   refuse_binary(text, file_name);
   refuse_crowded(text, file_name);
   std::optional<Settings> plain = parse_plain(text, file_name, one_place);
-  return plain ? *std::move(plain) : parse_whole(text, file_name, one_place);
+  return plain ? *std::move(plain) : parse_whole(text, file_name, one_place, repeats);
 }
 
 }  // namespace
@@ -306,6 +391,10 @@ Settings parse_whole_yaml(const std::string& text, const std::string& file_name)
 }
 
 Settings parse_yaml_value(const std::string& text, const std::string& source) { return parse(text, source, true); }
+
+Settings parse_yaml_of_others(const std::string& text, const std::string& file_name) {
+  return parse(text, file_name, false, true);
+}
 
 Settings read_yaml(const std::string& file) {
   const sim::TextBlock block = sim::read_block(file, "a YAML file");

@@ -563,7 +563,9 @@ std::string nearest_word(std::string_view word, const std::vector<std::string>& 
   constexpr std::size_t kLongestWord = 100;  // nobody mistypes more, and the distance is quadratic
   if (word.size() > kLongestWord) return "";
   std::string best;
-  std::size_t best_distance = word.size() / 2 + 1;
+  // Of two letters one may be wrong, else a third: what is further off is another word.
+  const std::size_t most = word.size() < 2 ? 0 : std::max<std::size_t>(word.size() / 3, 1);
+  std::size_t best_distance = most + 1;
   for (const std::string& candidate : candidates) {
     if (candidate.size() > 2 * kLongestWord) continue;
     const std::size_t distance = edit_distance(word, candidate, best_distance);

@@ -123,7 +123,7 @@ class Settings {
   std::shared_ptr<Children> children_;  // of a sequence or a mapping; null: none; shared by copies
 };
 
-/// The candidate with the smallest edit distance to `word`; empty when none is near (distance above half its length).
+/// The candidate with the smallest edit distance to `word`; empty when none is near (distance above a third of it).
 std::string nearest_word(std::string_view word, const std::vector<std::string>& candidates);
 
 /// `base` with `changes` laid over it: mappings merge member by member, anything else is replaced. Used for inheritance

@@ -21,6 +21,7 @@
 #include "tools/explain/newness.h"
 #include "tools/import/import.h"
 #include "tools/import/known_devices.h"
+#include "tools/import/published_models.h"
 #include "tools/report/output.h"
 #include "tools/report/report.h"
 #include "tools/report/text.h"
@@ -61,12 +62,21 @@ sim::Settings reference_by_flag(const std::string& flag, const std::string& text
   return sim::Settings::scalar(file ? std::filesystem::absolute(text).string() : name, {flag, 0, 0}, true);
 }
 
-std::string model_word(const std::string& typed) {
+std::string model_word(const std::string& typed, std::vector<std::string>& assumed) {
   const std::size_t slash = typed.find('/');
   const bool hub = slash != std::string::npos && slash > 0 && slash == typed.rfind('/') && typed[0] != '.' &&
                    typed[0] != '~' && !typed.ends_with(".yaml") && !typed.ends_with(".yml");
   std::error_code unreadable;
-  return hub && !std::filesystem::exists(typed, unreadable) ? typed.substr(slash + 1) : typed;
+  const std::string word = hub && !std::filesystem::exists(typed, unreadable) ? typed.substr(slash + 1) : typed;
+  const std::vector<std::string> names = scenarios::shipped("models");
+  if (scenarios::is_path(word) || std::find(names.begin(), names.end(), word) != names.end() ||
+      !scenarios::name_meant("models", word, names).empty())
+    return word;
+  const PublishedModel published = published_model(typed);
+  if (published.ships.empty() || !published.inferred.empty()) return word;
+  assumed.push_back(fmt::format("model {}, whose sizes {} has{}", published.ships, typed,
+                                published.beside.empty() ? "" : fmt::format(", without its {}", published.beside)));
+  return published.ships;
 }
 
 namespace {
@@ -211,7 +221,7 @@ sim::Settings asked_scenario(const std::string& file, const FirstQuestion& quest
         "orrery: got no scenario, expected one, as in eos-gpt3-175b, or a question, as in --model "
         "llama3.1-70b --device h100 --gpus 512");
   refuse_open(question);
-  const std::string wanted_model = model_word(question.model);
+  const std::string wanted_model = model_word(question.model, assumed);
   const scenarios::Resolved model = named_by_flag("models", "--model", wanted_model);
   const scenarios::Resolved device = named_by_flag("devices", "--device", question.device);
   std::string fabric = question.fabric, software = question.software;

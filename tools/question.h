@@ -38,8 +38,9 @@ std::string name_of(const std::string& file, const FirstQuestion& question);
 /// a flag takes.
 [[noreturn]] void refuse_beside_flags(const std::string& word);
 
-/// A model as Hugging Face calls it, meta-llama/Llama-3.1-8B, without its publisher, unless a file is called so.
-std::string model_word(const std::string& typed);
+/// A model as Hugging Face calls it, meta-llama/Llama-3.1-8B, without its publisher, unless a file is called so; where
+/// no model is called that, the one whose sizes it has, which `assumed` then says.
+std::string model_word(const std::string& typed, std::vector<std::string>& assumed);
 /// The document that a name stands for, complaining of the flag.
 scenarios::Resolved named_by_flag(const char* kind, const char* flag, const std::string& name);
 /// How a scenario that lies nowhere refers to what a flag names: a file by its whole path.

@@ -183,7 +183,7 @@ sim::Settings asked_service(const std::string& file, const ServedQuestion& quest
   }
   check_asked(question);
   ServedQuestion q = question;
-  q.model = model_word(q.model);
+  q.model = model_word(q.model, assumed);
   const scenarios::Resolved found = named_by_flag("devices", "--device", q.device);
   const std::string& device = found.name;
   named_by_flag("models", "--model", q.model);

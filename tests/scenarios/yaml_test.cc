@@ -1,4 +1,6 @@
 // Does YAML arrive as it was written, and is everything else refused without harm?
+#include "scenarios/yaml.h"
+
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -92,6 +94,33 @@ TEST_CASE("what the language leaves out is refused") {
     bomb.append(1, c).append(": &").append(1, c).append(" [").append(repeated(above, 10)).append("]\n");
   }
   CHECK(error_of(bomb).find("anchor") != std::string::npos);
+}
+
+TEST_CASE("files of others may repeat values, within the limits of any text") {
+  const auto read = [](const std::string& text) { return orrery::scenarios::parse_yaml_of_others(text, "t.yaml"); };
+  const auto refused = [&](const std::string& text) { return user_error([&] { read(text); }); };
+  const Settings twice = read("a: &x {k: 1, l: [2, 3]}\nb: *x\nc: [*x, &y word, *y]\n");
+  CHECK(twice.at("b").at("l").items()[1].text() == "3");
+  CHECK(twice.at("b").at("l").place().line == 2);  // where it is repeated
+  CHECK(twice.at("b").at("l").path() == "b.l");
+  CHECK(twice.at("c").items()[0].at("k").text() == "1");
+  CHECK(twice.at("c").items()[2].text() == "word");
+  // Own members hold over merged ones, and of those the first's.
+  const Settings merged = read("x: &x {k: 1, l: 2}\ny: &y {l: 3, m: 4}\nz: {<<: [*x, *y], k: 5}\nw:\n  <<: *y\n");
+  CHECK(merged.at("z").at("k").text() == "5");
+  CHECK(merged.at("z").at("l").text() == "2");
+  CHECK(merged.at("z").at("m").text() == "4");
+  CHECK(merged.at("z").members().size() == 3);
+  CHECK(merged.at("w").members().size() == 2);
+  CHECK(read("a: {\"\": 0}\n").at("a").members()[0].first == "\"\"");  // transformers' way to name one device
+  CHECK(refused("a: {<<: 3}\n").find("a.<<: expected a mapping") != std::string::npos);
+  CHECK(refused("a: &x [*x]\n").find("inside of what it stands for") != std::string::npos);
+  std::string bomb = "a: &a [x,x,x,x,x,x,x,x,x,x]\n";
+  for (char c = 'b'; c <= 'i'; ++c) {
+    const std::string above{'*', static_cast<char>(c - 1), ','};
+    bomb.append(1, c).append(": &").append(1, c).append(" [").append(repeated(above, 10)).append("]\n");
+  }
+  CHECK(refused(bomb).find("more than 200000 values") != std::string::npos);
 }
 
 TEST_CASE("bytes that are no text are refused with their place") {

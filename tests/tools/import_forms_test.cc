@@ -430,6 +430,19 @@ TEST_CASE("what is tuned, a date and the type of weights in a name change no siz
   CHECK(ships("meta-llama/Llama-3.3-70B-Instruct") == "llama3.1-70b");
   CHECK(ships("google/gemma-3-12b-it") == "gemma3-12b");
   CHECK(ships("TinyLlama/TinyLlama-1.1B-Chat-v1.0") == "tinyllama-1.1b");
+  CHECK(ships("ai21labs/Jamba-v0.1") == "jamba-v0.1");  // a version that tells a model apart
+  // Others' tunings have their sizes by a catalogue: a distillate of DeepSeek-R1 is no DeepSeek-V3.
+  CHECK(ships("deepseek-ai/DeepSeek-R1-0528") == "deepseek-v3");
+  CHECK(ships("deepseek-ai/DeepSeek-R1-Distill-Llama-8B") == "llama3.1-8b");
+  CHECK(ships("mistralai/Devstral-Small-2507") == "mistral-small-24b");
+  CHECK(remarks_of(named("mistralai/Voxtral-Mini-3B-2507")).find("sound encoder: left out") != std::string::npos);
+  // A base, its version and its size inside a name, or in the path of somebody's run, are taken and said first.
+  const auto inferred = [&](const std::string& name) { return named(name).ignored().at(0); };
+  CHECK(ships("Skywork/Skywork-Reward-V2-Qwen3-8B") == "qwen3-8b");
+  CHECK(inferred("Skywork/Skywork-Reward-V2-Qwen3-8B").find("by the part qwen3-8b of the name") != std::string::npos);
+  CHECK(ships("saves/qwen3-4b/full/sft") == "qwen3-4b");
+  CHECK(inferred("saves/qwen3-4b/full/sft").find("by the part qwen3-4b of the name") != std::string::npos);
+  CHECK_THROWS_WITH(ships("somebody/Distill-Qwen-7B"), ContainsSubstring("which does not ship"));  // of no version
   CHECK(remarks_of(named("Qwen/Qwen3-VL-4B-Instruct")).find("vision encoder: left out") != std::string::npos);
   // Adapters beside weights that are quantised already, and modules that nobody names, are said.
   const std::string narrow = remarks_of(named("Qwen/Qwen3-4B-AWQ", "adapter: lora\n"));

@@ -103,6 +103,41 @@ const sim::Settings& manifest_pool(const tools::Draft& draft) {
 
 }  // namespace
 
+TEST_CASE("pods that a manifest repeats by an alias are as many as it says") {
+  const Folder folder;
+  std::string text = manifest_training();
+  const std::size_t first = text.find("template:"), second = text.find("template:", first + 1);
+  text = text.substr(0, first) + "template: &pods" + text.substr(first + 9, second - first - 9) + "template: *pods\n";
+  CHECK(of_manifest(folder, text).document().find_path("cluster.gpus")->text() == "32");
+}
+
+TEST_CASE("a script that ends ahead of its server says which of its variables nobody assigns") {
+  const std::string script =
+      "ready() { exit 1; }\nready\nLOG=a.log\nvllm serve $MODEL --tensor-parallel-size ${TP} > $LOG\n";
+  const auto served = [&](const std::map<std::string, std::string>& environment) {
+    tools::ShellGiven given;
+    given.environment = environment;
+    return tools::import_server_script("vllm", script, "serve.sh", {8, 1}, {}, given);
+  };
+  CHECK_THROWS_WITH(served({}), ContainsSubstring("the script ends ahead of it, and assigns nowhere MODEL, TP;"));
+  CHECK_THROWS_WITH(served({{"TP", "2"}}), ContainsSubstring("assigns nowhere MODEL;"));
+  CHECK_THROWS_WITH(served({{"MODEL", "m"}, {"TP", "2"}}), ContainsSubstring("expected a launch line of it"));
+}
+
+TEST_CASE("a cloud's type of machine says the device of its pods") {
+  const Folder folder;
+  for (const auto& [type, device] : {std::pair{"p4d.24xlarge", "a100-sxm-40gb"},
+                                     {"p5en.48xlarge", "h200-sxm-141gb"},
+                                     {"a3-megagpu-8g", "h100-sxm-80gb"},
+                                     {"Standard_ND96isr_H200_v5", "h200-sxm-141gb"},
+                                     {"a4x-highgpu-4g", "gb200"}}) {
+    const std::string selector = std::string("node.kubernetes.io/instance-type: ") + type;
+    CHECK(
+        manifest_text(of_manifest(folder, manifest_with(kDeployment, "nvidia.com/gpu.product: NVIDIA-H200", selector)),
+                      "cluster.device") == device);
+  }
+}
+
 TEST_CASE("a Deployment's server has its script, its variables, its GPUs and its replicas") {
   const Folder folder;
   const tools::Draft draft = of_manifest(folder, kDeployment);

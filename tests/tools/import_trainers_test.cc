@@ -132,6 +132,65 @@ TEST_CASE("weights are held in 16 bits alone where a trainer loads them so and n
   CHECK(said(factory("pure_bf16: true\n")).find("by pure_bf16") != std::string::npos);
 }
 
+TEST_CASE("states that all lie with the host are those of adam, and leave a step to look at") {
+  const Folder folder;
+  const std::string head =
+                        "base_model: Qwen/Qwen3-0.6B\nsequence_len: 512\nmicro_batch_size: 1\noptimizer: adamw_8bit\n",
+                    file = folder.write("a.yml", head +
+                                                     "fsdp: [full_shard, auto_wrap]\n"
+                                                     "fsdp_config: {fsdp_offload_params: true}\n");
+  const tools::Draft draft = tools::import_axolotl(file, 2, {});
+  CHECK(value_of(draft, "offload.optimizer") == "true");
+  CHECK(value_of(draft, "optimizer") == "adam");
+  CHECK(draft.ignored().at(0).find("optimizer of 8 bits") == 0);
+  // The device has no kernel of an update: the program says so, and a timeline has its place.
+  const std::string scenario = folder.write("s.yaml", draft.yaml());
+  const tests::Outcome plan = tests::orrery({"plan", scenario});
+  CHECK(plan.status == 0);
+  CHECK(plan.out.find("no states on the device") != std::string::npos);
+  CHECK(tests::orrery({"run", scenario, "--trace", folder.file("t.json")}).status == 0);
+}
+
+TEST_CASE("what --set gives is not said to be assumed") {
+  const Folder folder;
+  const std::string file = folder.write("a.yml", axolotl_file("adapter: lora\nlora_r: 8\n"));
+  const auto written = [&](std::vector<std::string> more) {
+    std::vector<std::string> words{"import", "axolotl", file, "--gpus", "16", "--quiet"};
+    words.insert(words.end(), more.begin(), more.end());
+    return tests::orrery(words).out;
+  };
+  CHECK(written({}).find("cluster: H100 on ndr-rail") != std::string::npos);
+  const std::string device = written({"--set", "cluster.device=h200-sxm-141gb"});
+  CHECK(device.find("H100") == std::string::npos);
+  CHECK(device.find("cluster.fabric: ndr-rail; --set") != std::string::npos);  // which still is
+  CHECK(
+      written({"--set", "cluster.device=h200-sxm-141gb", "--set", "cluster.fabric=gt-roce-400"}).find("fabric: ndr") ==
+      std::string::npos);
+  CHECK(written({"--set", "software=deepspeed-2026"}).find("software: transformers") == std::string::npos);
+}
+
+TEST_CASE("the file of DeepSpeed's that a trainer names is read where it lies, else its name has to do") {
+  const Folder folder;
+  const auto drafted = [&](const std::string& name) {
+    return tools::import_axolotl(folder.write("a.yml", axolotl_file("deepspeed: " + name + "\n")), 8, {});
+  };
+  // Axolotl's own files: its zero2.json offloads without a word of it in the name.
+  CHECK(value_of(drafted("deepspeed_configs/zero2.json"), "parallelism.sharding") == "gradients");
+  CHECK(value_of(drafted("deepspeed_configs/zero2.json"), "offload.optimizer") == "true");
+  CHECK(value_of(drafted("zero2.json"), "offload.optimizer") == "");
+  CHECK(value_of(drafted("deepspeed_configs/zero3_bf16.json"), "parallelism.sharding") == "parameters");
+  CHECK(value_of(drafted("deepspeed_configs/zero3_bf16_cpuoffload_all.json"), "offload.parameters") == "true");
+  CHECK(value_of(drafted("deepspeed_configs/zero3_bf16_cpuoffload_params.json"), "offload.optimizer") == "");
+  CHECK(value_of(drafted("ds_v3_z1.json"), "parallelism.sharding") == "optimizer");  // of the third version, stage 1
+  CHECK(said(drafted("mine.json")).find("by the name of mine.json, which is not there") != std::string::npos);
+  folder.write("mine.json", R"({"zero_optimization": {"stage": 3, "offload_optimizer": {"device": "cpu"}}})");
+  CHECK(value_of(drafted("mine.json"), "parallelism.sharding") == "parameters");
+  CHECK(value_of(drafted("mine.json"), "offload.optimizer") == "true");
+  folder.write("mine.json", R"({"zero_optimization": {"stage": 4}})");
+  CHECK_THROWS_WITH(drafted("mine.json"),
+                    ContainsSubstring("zero_optimization.stage: expected an integer from 0 to 3, got"));
+}
+
 TEST_CASE("a way of training whose step is another is said first, and a file that trains nothing is told so") {
   const Folder folder;
   const auto first = [](const tools::Draft& draft) { return fmt::format("{}", fmt::join(draft.ignored(), "\n")); };

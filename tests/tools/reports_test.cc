@@ -49,6 +49,25 @@ TEST_CASE("weights and states in bf16 without an fp32 copy take what was measure
         Approx(72.6).epsilon(0.12));
 }
 
+// AnswerDotAI/fsdp_qlora, benchmarks_03_2024.md: peaks that PyTorch had reserved on each of two RTX 3090, one sequence
+// at a time, ranks of 64 beside all linear layers with dropout, blocks made again, all in bf16.
+TEST_CASE("adapters beside weights of 4 and of 16 bits take what two consumer GPUs were seen to take") {
+  const auto peak = [](const char* kind, int seq) {
+    return step_of(fmt::format("name: x\ncluster: {{device: rtx-3090-24gb, gpus: 2, fabric: single-node}}\n"
+                               "model: {{inherits: llama2-7b, seq: {}}}\nparallelism: {{sharding: parameters}}\n"
+                               "batch: {{global: 2, micro: 1}}\nrecompute: full\nsoftware: transformers-2026\n"
+                               "finetune: {{kind: {}, rank: 64, modules: all, dropout: 0.1}}\n"
+                               "precision: {{matmul: bf16, activations: bf16, gradients: bf16, parameters: bf16}}\n",
+                               seq, kind))
+               .memory.peak_bytes /
+           (1 << 30);
+  };
+  CHECK(peak("qlora", 512) == Approx(4.98).epsilon(0.15));
+  CHECK(peak("qlora", 2048) == Approx(5.21).epsilon(0.15));
+  CHECK(peak("lora", 512) == Approx(10.24).epsilon(0.15));
+  CHECK(peak("lora", 2048) == Approx(10.22).epsilon(0.15));
+}
+
 TEST_CASE("offload of 33 billion parameters needs 750 to 800 GB of pinned host memory") {
   const auto report = [](int host) {
     return step_of(fmt::format(

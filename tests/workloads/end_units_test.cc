@@ -90,6 +90,15 @@ TEST_CASE("blocks of sharded parameters are gathered beside the passes over them
   CHECK(gone.working == 80 + 9 + 400 + 20 - 105);
   network.layers = {0, 0, 1};  // one block more, which keeps 10: the one behind it needs as much
   CHECK(bytes_of(network, {0, 3}, large).working == whole.working);
+  // Of these 400 are 30 a block's own gradient and 60 that of the block behind it, which is reduced meanwhile: the head
+  // has neither, the first block behind it no other; the second has both, where 10 more have gone.
+  const UnitBytes flies{400, 20, true, 30, 60};
+  CHECK(bytes_of(network, {0, 3}, flies).working == whole.working - 10);
+  network.layers = {0, 1};
+  const PassBytes first = bytes_of(network, {0, 2}, flies);
+  CHECK(first.working == whole.working - 60);
+  CHECK(first.units == whole.units - 60);
+  CHECK(bytes_of(network, {1, 2}, flies).working == 50 + 8 + 400 - 90 + 20 - 100);
 }
 
 TEST_CASE("embedding and head that are let go behind the forward pass are not there when the loss is at its fullest") {

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cctype>
 #include <charconv>
 #include <filesystem>
@@ -46,7 +47,25 @@ void write_text(const std::string& text, const ImportOptions& options) {
   }
 }
 
+/// What the user gives is no longer assumed; of a device and a fabric that were assumed together the fabric still is.
+void forget_given(Draft& draft, const std::string& set) {
+  const std::string key = set.substr(0, set.find('='));
+  draft.forget(key);
+  if (key != "cluster.device") return;
+  const bool together = std::any_of(draft.assumed().begin(), draft.assumed().end(),
+                                    [](const std::string& line) { return line.starts_with("cluster: H100"); });
+  if (!together) return;
+  draft.forget("cluster");
+  const sim::Settings* fabric = draft.document().find_path("cluster.fabric");
+  if (fabric != nullptr && fabric->is_scalar())
+    draft.assumed("cluster.fabric", fabric->text() + "; --set cluster.fabric=NAME for another");
+}
+
 int write_draft(Draft draft, const ImportOptions& options) {
+  for (const bool device : {true, false}) {  // which says the fabric by itself, ahead of the fabric
+    for (const std::string& set : options.sets)
+      if (set.starts_with("cluster.device=") == device) forget_given(draft, set);
+  }
   for (const std::string& set : options.sets) {
     // A model that the importer has laid what the file says over stays as it is.
     const sim::Settings* base = draft.document().find_path("model.inherits");

@@ -15,7 +15,7 @@
 #include "tools/import/idle_keys.h"
 #include "tools/import/import.h"
 #include "tools/import/known_optimizers.h"
-#include "tools/import/known_recipes.h"
+#include "tools/import/published_models.h"
 #include "tools/import/sections.h"
 #include "tools/import/trainer_command.h"
 #include "tools/import/trainer_keys.h"
@@ -69,58 +69,12 @@ bool contains(std::string text, const char* word) {
   return text.find(word) != std::string::npos;
 }
 
-/// Letters and digits of a name, in lower case.
-std::string bare(std::string_view name) {
-  std::string out;
-  for (const char c : name) {
-    if (std::isalnum(static_cast<unsigned char>(c)) != 0)
-      out += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  }
-  return out;
-}
-
-struct BaseModel {
-  std::string ships;  // empty: none
-  bool sees = false;  // a model of images and text, whose language model ships
-};
-
-/// The model that ships of "NousResearch/Llama-2-70b-chat-hf" or "Qwen/Qwen3-4B-Instruct-2507", which is trained on as
-/// its base is: what a name says of a tuning, a date or the type of its weights changes no size.
-BaseModel shipped_model(std::string name) {
-  static const std::set<std::string> kNoSize{
-      "nvidia",   "chat",      "instruct", "it",   "hf",      "base",       "pt",         "meta", "sft",
-      "thinking", "reasoning", "bnb",      "nf4",  "4bit",    "bf16",       "fp16",       "fp8",  "gptq",
-      "nvfp4",    "awq",       "aqlm",     "2bit", "1x16",    "v0.1",       "v1.0",       "v0.2", "v0.3",
-      "rl",       "dpo",       "8bit",     "int4", "unsloth", "linearized", "dequantized"};
-  name = name.substr(name.rfind('/') + 1);
-  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
-  BaseModel found;
-  std::string rest;
-  for (std::size_t at = 0; at <= name.size();) {
-    const std::size_t end = std::min(name.find_first_of("-_", at), name.size());
-    const std::string word = name.substr(at, end - at);
-    const bool date = word.size() == 4 && word.find_first_not_of("0123456789") == std::string::npos;
-    if (word == "vl") found.sees = true;
-    if (!date && word != "vl" && !kNoSize.contains(word)) rest += (rest.empty() ? "" : "-") + word;
-    at = end + 1;
-  }
-  // Of the same sizes.
-  if (rest == "llama-3.3-70b") rest = "llama-3.1-70b";
-  if (rest.starts_with("deepseek-r1") || rest.starts_with("deepseek-v3.1")) rest = "deepseek-v3";
-  found.ships = model_of_recipe(rest);
-  if (!found.ships.empty()) return found;
-  for (const std::string& ships : scenarios::shipped("models")) {
-    if (bare(ships) == bare(rest)) found.ships = ships;
-  }
-  return found;
-}
-
 void take_trainer_model(Sections& config, Draft& draft, const TrainerKeys& keys, const std::vector<std::string>& sets,
                         const std::string& file) {
   const Settings* base = config.find(keys.model);
   const bool said =
       std::any_of(sets.begin(), sets.end(), [](const std::string& set) { return set.starts_with("model="); });
-  const BaseModel named = base != nullptr && base->is_scalar() ? shipped_model(base->text()) : BaseModel{};
+  const PublishedModel named = base != nullptr && base->is_scalar() ? published_model(base->text()) : PublishedModel{};
   const std::string& model = named.ships;
   for (const std::string& set : sets) {
     if (set.starts_with("model=")) draft.apply(set);
@@ -134,8 +88,12 @@ void take_trainer_model(Sections& config, Draft& draft, const TrainerKeys& keys,
   if (!said) {
     draft.apply("model=" + model);
     draft.assumed("model", fmt::format("{}, whose sizes {} has", model, base->text()));
-    if (named.sees)
-      draft.first("vision encoder: left out, with the tokens of images; the language model alone is simulated");
+    if (!named.inferred.empty())
+      draft.first(
+          fmt::format("model: {}, by the part {} of the name {}, which alone says so; --set model=NAME for another",
+                      model, named.inferred, base->text()));
+    if (!named.beside.empty())
+      draft.first(named.beside + ": left out, with its tokens; the language model alone is simulated");
   }
   if (said && base != nullptr && base->is_scalar() && model.empty())
     draft.ignored(fmt::format("{} {}", keys.model, base->text()), "does not ship; --set model=NAME stands for it");
@@ -186,6 +144,7 @@ void take_adapter_of(Sections& config, Draft& draft, const TrainerKeys& keys) {
   if (method == "full" || method == "none") {
     if (four || eight)
       draft.ignored("load_in_4bit, load_in_8bit, quantization_bit", "without effect here: there is no adapter");
+    config.any({keys.rank, keys.all_modules, "lora_target_modules"});  // of an adapter, without effect too
     return;
   }
   draft.set("finetune.kind", std::string(four ? "qlora" : "lora"));
@@ -238,6 +197,88 @@ void take_fsdp_section(Sections& config, Draft& draft, std::string& kind) {
   }
 }
 
+/// The file of DeepSpeed's that a configuration names, beside it or in a folder above it, since trainings are started
+/// from the root of a tree; empty: there is none.
+std::string deepspeed_file(const std::string& named, const std::string& file) {
+  std::error_code error;
+  std::filesystem::path folder = std::filesystem::absolute(file, error).lexically_normal().parent_path();
+  for (int above = 0; above < 12; ++above, folder = folder.parent_path()) {
+    const std::filesystem::path here = folder / named;
+    if (std::filesystem::is_regular_file(here, error)) return here.string();
+    if (!folder.has_relative_path()) break;
+  }
+  return "";
+}
+
+/// ZeRO's stage by the name of a file: "zero3_bf16.json", "ds_z2_config.json", "stage-1.json". 0 where it has none.
+int stage_by_name(const std::string& name) {
+  for (const char* word : {"zero", "stage", "z"}) {
+    for (std::size_t at = name.find(word); at != std::string::npos; at = name.find(word, at + 1)) {
+      std::size_t next = at + std::string_view(word).size();
+      if (next < name.size() && (name[next] == '_' || name[next] == '-')) ++next;
+      if (next < name.size() && name[next] >= '0' && name[next] <= '3') return name[next] - '0';
+    }
+  }
+  for (const int stage : {3, 2, 1})
+    if (name.find(static_cast<char>('0' + stage)) != std::string::npos) return stage;
+  return 0;
+}
+
+/// Of a file that is not there its name has to do. Names are those of both projects' trees, where a third stage that
+/// offloads does so with parameters too, and Axolotl's zero2.json offloads without a word of it.
+void take_deepspeed_by_name(const std::string& deepspeed, Draft& draft) {
+  static constexpr const char* kSharding[] = {"none", "optimizer", "gradients", "parameters"};
+  std::string name = deepspeed;
+  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
+  const int stage = stage_by_name(name);
+  draft.set("parallelism.sharding", std::string(kSharding[stage]));
+  draft.assumed("parallelism.sharding",
+                fmt::format("{}, by the name of {}, which is not there", kSharding[stage], deepspeed));
+  const bool of_axolotl = name.ends_with("deepspeed_configs/zero2.json");
+  const bool offloads =
+      of_axolotl || name.find("offload") != std::string::npos || name.find("cpu") != std::string::npos;
+  if (!offloads || name.find("cpuoffload_params") != std::string::npos) return;
+  draft.set("offload.optimizer", true);
+  if (stage == 3 && draft.document().at("cluster").get_int("gpus", 1) > 1) draft.set("offload.parameters", true);
+  draft.assumed("offload", "by the name of " + deepspeed + (of_axolotl ? ", which is Axolotl's" : ""));
+}
+
+void take_deepspeed(const std::string& deepspeed, Draft& draft) {
+  draft.set("software", std::string("deepspeed-2026"));
+  draft.assumed("software", "deepspeed-2026");
+  const std::string file = deepspeed_file(deepspeed, draft.document().place().file.text());
+  if (file.empty()) return take_deepspeed_by_name(deepspeed, draft);
+  const Draft read = import_deepspeed(file, draft.document().at("cluster").get_int("gpus", 1), {"model=any"});
+  for (const char* key : {"parallelism.sharding", "parallelism.secondary_group", "parallelism.shard_group", "offload",
+                          "overlap", "software"}) {
+    if (const Settings* value = read.document().find_path(key); value != nullptr) draft.lay(key, *value);
+  }
+  for (const std::string& what : read.ignored())
+    draft.ignored(std::filesystem::path(deepspeed).filename().string() + ": " + what);
+}
+
+/// Whether head and loss go by parts, so that no fp32 of all logits stands: by a key, which tell_trainer_keys names, or
+/// by Axolotl's plugin, which does so unless it is told not to (integrations/cut_cross_entropy/args.py).
+bool makes_loss_by_parts(Sections& config, Draft& draft) {
+  const auto says = [&](const char* key, const char* word) {
+    const Settings* value = config.document().find(key);
+    return value != nullptr && value->is_scalar() && value->text() == word;
+  };
+  for (const char* key : {"liger_fused_linear_cross_entropy", "cut_cross_entropy", "chunked_cross_entropy",
+                          "enable_liger_kernel", "use_unsloth"})
+    if (says(key, "true")) return true;
+  const Settings* plugins = config.document().find("plugins");
+  if (plugins == nullptr || !plugins->is_sequence() || says("cut_cross_entropy", "false")) return false;
+  const bool cuts = std::any_of(plugins->items().begin(), plugins->items().end(), [](const Settings& each) {
+    return each.is_scalar() && each.text().find("CutCrossEntropy") != std::string::npos;
+  });
+  if (cuts)
+    draft.first(
+        "plugins: CutCrossEntropyPlugin: head and loss go by parts and logits never stand whole; here they do, in 16 "
+        "bits, which memory counts");
+  return cuts;
+}
+
 void take_trainer_sharding(Sections& config, Draft& draft) {
   const std::string dist = config.word({"dist_config.name"}, "");  // of LLaMA-Factory's second version
   const std::string deepspeed =
@@ -255,18 +296,12 @@ void take_trainer_sharding(Sections& config, Draft& draft) {
                   [](const Settings& each) { return each.is_scalar() && each.text() == "shard_grad_op"; }))
     kind = "gradients";
   if (sections) take_fsdp_section(config, draft, kind);
-  if (!deepspeed.empty()) {
-    kind = contains(deepspeed, "3")   ? "parameters"
-           : contains(deepspeed, "2") ? "gradients"
-           : contains(deepspeed, "1") ? "optimizer"
-                                      : "none";
-    draft.assumed("parallelism.sharding",
-                  fmt::format("{}, by the name of {}; orrery import deepspeed reads that file", kind, deepspeed));
-    if (contains(deepspeed, "offload") || contains(deepspeed, "cpu")) draft.set("offload.optimizer", true);
-  }
+  if (!deepspeed.empty()) return take_deepspeed(deepspeed, draft);
   draft.set("parallelism.sharding", kind);
-  draft.set("software", std::string(deepspeed.empty() ? "accelerate-2026" : "deepspeed-2026"));
-  draft.assumed("software", deepspeed.empty() ? "accelerate-2026" : "deepspeed-2026");
+  draft.set("software", std::string("transformers-2026"));
+  draft.assumed("software", "transformers-2026");
+  if (makes_loss_by_parts(config, draft))
+    draft.apply("software={inherits: transformers-2026, recipe: {loss: fused}}");  // which comes nearest
 }
 
 /// Whether all layers are made again, which LLaMA-Factory does unless it is told not to; Megatron-Core's own argument
@@ -317,6 +352,12 @@ Draft import_trainer(const std::string& file, const Settings& document, Trainer 
   else if (!how.empty() && how != "false" && how != "disabled")
     draft.set("attention", std::string("flash"));
   take_optimizer(config.word({"optimizer", "optim", "optim_config.name"}, "adamw_torch"), draft);
+  if (draft.has("offload.optimizer") && draft.document().at("optimizer").text() == "adamw_8bit") {
+    draft.set("optimizer", std::string("adam"));
+    draft.first(
+        "optimizer of 8 bits beside states that lie with the host: they are fp32 there, which no 8-bit optimizer "
+        "updates; simulated as adam");
+  }
   take_trainer_method(config, draft);
   tell_trainer_keys(config, draft);
   return draft;

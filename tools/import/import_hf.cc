@@ -633,6 +633,7 @@ const std::vector<Family>& families() {
       {"deepseek_v3", deepseek},
       {"kimi_k2", deepseek},
       {"glm4_moe_lite", deepseek},
+      {"mistral4", deepseek},
       {"gpt_oss", gpt_oss},
       {"llama4_text", llama4},
       {"falcon", falcon},

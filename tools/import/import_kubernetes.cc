@@ -76,6 +76,8 @@ Draft import_kubernetes(const std::string& file, const std::vector<std::string>&
   });
   ShellGiven inside = given;
   for (const auto& [name, value] : job.environment) inside.environment.emplace(name, value);
+  // As a LeaderWorkerSet sets it in all of its pods (kubernetes-sigs/lws, pkg/utils/pod).
+  inside.environment.emplace("LWS_GROUP_SIZE", std::to_string(job.pods));
   inside.read = [&job](const std::string& path) -> std::optional<std::string> {
     const auto held = job.files.find(std::filesystem::path(path).filename().string());
     return held != job.files.end() ? std::optional<std::string>(held->second) : std::nullopt;

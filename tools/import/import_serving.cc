@@ -25,6 +25,7 @@
 #include "tools/import/import.h"
 #include "tools/import/launch_ways.h"
 #include "tools/import/parse_json.h"
+#include "tools/import/published_models.h"
 #include "tools/import/serving_flags.h"
 
 namespace orrery::tools {
@@ -277,15 +278,16 @@ ServerLine line_of(const ServerFlags& server, ServerCommand command, const Shell
   return line;
 }
 
-/// "meta-llama/Llama-3.1-70B-Instruct-FP8": the model as it ships, and the type that the name says.
+/// "meta-llama/Llama-3.1-70B-Instruct-FP8": the model that ships, and the type that the name says.
 struct NamedModel {
-  std::string model, type, experts, attention;  // experts, attention: where theirs is another
+  PublishedModel published;
+  std::string type, experts, attention;  // experts, attention: where theirs is another
 };
-NamedModel model_named(std::string name) {
-  if (const std::size_t slash = name.find_last_of('/'); slash != std::string::npos) name = name.substr(slash + 1);
+NamedModel model_named(const std::string& typed) {
+  std::string name = typed.substr(typed.rfind('/') + 1);
   std::transform(name.begin(), name.end(), name.begin(),
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  NamedModel named;
+  NamedModel named{published_model(typed), {}, {}, {}};
   constexpr std::array<std::pair<std::string_view, std::string_view>, 8> kTypes{{{"-nvfp4", "nvfp4"},
                                                                                  {"-fp4", "nvfp4"},
                                                                                  {"-fp8", "fp8"},
@@ -294,42 +296,20 @@ NamedModel model_named(std::string name) {
                                                                                  {"-int4", "int4"},
                                                                                  {"-w4a16", "int4"},
                                                                                  {"-bf16", "bf16"}}};
-  for (const auto& [mark, type] : kTypes) {
-    if (const std::size_t at = name.find(mark); at != std::string::npos && named.type.empty()) {
-      named.type = type;
-      name.resize(at);
-    }
-  }
-  constexpr std::array<std::string_view, 10> kEnds{"-instruct", "-chat",    "-hf",   "-it",       "-v0.1",
-                                                   "-v0.3",     "-dynamic", "-2507", "-thinking", "-base"};
-  for (bool cut = true; cut;) {
-    cut = false;
-    for (const std::string_view end : kEnds) {
-      if (!name.ends_with(end)) continue;
-      name.resize(name.size() - end.size());
-      cut = true;
-    }
-  }
-  if (name.starts_with("meta-")) name = name.substr(5);
-  if (name.starts_with("llama-")) name = "llama" + name.substr(6);
-  // Of the same sizes.
-  for (const auto& [later, ships] : {std::pair{"llama3.3-70b", "llama3.1-70b"},
-                                     {"minimax-m2.", "minimax-m2"},
-                                     {"kimi-k2.", "kimi-k2"},
-                                     {"glm-5.1", "glm-5"}})
-    if (name.starts_with(later)) name = ships;
-  if (name.starts_with("deepseek-v3.2"))
-    name = "deepseek-v3.2";
-  else if (name.starts_with("deepseek-r1") || name.starts_with("deepseek-v3"))
-    name = "deepseek-v3";
+  for (const auto& [mark, type] : kTypes)
+    if (name.find(mark) != std::string::npos && named.type.empty()) named.type = type;
   // nvidia/DeepSeek-R1-FP4 and R1-0528-NVFP4 leave attention as it was; the second version, which its card says to have
   // one product of it more, for the most part.
-  if (name == "deepseek-v3" && named.type == "nvfp4") named.attention = "bf16";
+  if (named.published.ships == "deepseek-v3" && named.type == "nvfp4") named.attention = "bf16";
+  // Trained to it from Thinking on (quantization_config of moonshotai/Kimi-K2.5: groups of 32, routed experts alone).
+  if (named.type.empty() && (name.starts_with("kimi-k2-thinking") || name.starts_with("kimi-k2."))) {
+    named.type = "bf16";
+    named.experts = "int4";
+  }
   // Published in blocks of 128 x 128 (quantization_config.weight_block_size of Qwen/Qwen3-*-FP8, Qwen3.5,
   // zai-org/GLM-*-FP8 and MiniMaxAI's).
   if (named.type == "fp8" && (name.starts_with("qwen3") || name.starts_with("glm-") || name.starts_with("minimax-")))
     named.type = "fp8-block";
-  named.model = name;
   return named;
 }
 
@@ -352,7 +332,7 @@ class ServerDraft {
     NamedModel named;
     if (line_.model) {
       named = model_named(line_.model->text);
-      if (!take_checkpoint(named)) draft_.set("model", named.model, line_.model->place);
+      if (!take_checkpoint(named)) set_model(named);
     }
     if (named.type.empty() && !checkpoint_weights_) take_published_types(named);
     set_precision(named.type);
@@ -388,20 +368,30 @@ class ServerDraft {
     return word != nullptr && word->text == "true";
   }
 
-  /// Those of the model that ships.
-  void take_published_types(NamedModel& named) const {
+  void set_model(const NamedModel& named) {
+    const auto& [ships, beside, inferred] = named.published;
+    const std::string& typed = line_.model->text;
+    draft_.set("model", ships.empty() ? typed.substr(typed.rfind('/') + 1) : ships, line_.model->place);
+    if (!inferred.empty()) draft_.assumed("model", fmt::format("{}, by the part {} of {}", ships, inferred, typed));
+    if (!beside.empty()) draft_.first(beside + ": left out, with its tokens; the language model alone is simulated");
+  }
+
+  /// The types that a model which ships was published in.
+  void take_published_types(NamedModel& named) {
     const Settings* model = draft_.document().find_path("model");
     const std::vector<std::string> all = scenarios::shipped("models");
     if (model == nullptr || !model->is_scalar() || std::find(all.begin(), all.end(), model->text()) == all.end())
       return;
     const Settings ships = scenarios::resolve(scenarios::shelf_of("models"), *model).document;
-    const auto type = [&](const char* key) {
-      const Settings* published = ships.find_path(key);
-      return published != nullptr ? published->text() : std::string();
+    const auto type = [&](const char* key, std::string& to) {
+      const Settings* published = ships.find_path(fmt::format("served.{}", key));
+      if (published == nullptr || !to.empty()) return;
+      to = published->text();
+      draft_.assumed(fmt::format("precision.{}", key), fmt::format("{}, in which {} was published", to, model->text()));
     };
-    named.type = type("served.weights");
-    if (named.attention.empty()) named.attention = type("served.attention");
-    named.experts = type("served.experts");
+    type("weights", named.type);
+    type("attention", named.attention);
+    type("experts", named.experts);
   }
 
   /// A folder with a config.json, as the line names it or beside the script: the model and its types are those that
@@ -603,6 +593,37 @@ ShellRuns runs_of(const ServerFlags& server, const std::string& text, const std:
   }
 }
 
+/// Variables of a script's own words that it assigns nowhere, in the order of its text, up to a dozen.
+std::vector<std::string> never_assigned(const std::string& text, const ShellGiven& script) {
+  std::vector<std::string> names;
+  const auto is_name = [](char c) { return std::isupper(static_cast<unsigned char>(c)) != 0 || c == '_'; };
+  for (std::size_t at = text.find('$'); at != std::string::npos && names.size() < 12; at = text.find('$', at + 1)) {
+    const std::size_t begin = at + 1 + (at + 1 < text.size() && text[at + 1] == '{' ? 1 : 0);
+    std::size_t end = begin;
+    while (end < text.size() &&
+           (is_name(text[end]) || (end > begin && std::isdigit(static_cast<unsigned char>(text[end])) != 0)))
+      ++end;
+    const std::string name = text.substr(begin, end - begin);
+    const bool assigned = text.find(name + "=") != std::string::npos || script.environment.contains(name);
+    const bool whole = end == text.size() || std::isalnum(static_cast<unsigned char>(text[end])) == 0;
+    if (name.empty() || !whole || assigned || std::find(names.begin(), names.end(), name) != names.end()) continue;
+    names.push_back(name);
+  }
+  return names;
+}
+
+/// A script that ends ahead of its server, as one does that looks first whether its variables are there.
+void refuse_early_end(const ServerFlags& server, const std::string& text, const std::string& file,
+                      const ShellGiven& script) {
+  const std::vector<std::string> names = never_assigned(text, script);
+  if (names.empty()) return;
+  throw sim::UserError(
+      {file, 1, 1}, std::string(server.line),
+      fmt::format("starts in no command: the script ends ahead of it, and assigns nowhere {}; expected "
+                  "--env NAME=VALUE for them",
+                  fmt::join(names, ", ")));
+}
+
 }  // namespace
 
 Draft import_server(const std::string& engine, const std::vector<std::string>& arguments, std::int64_t gpus,
@@ -641,6 +662,7 @@ Draft import_server_script(const std::string& engine, const std::string& text, c
     });
     if (starts) starting.push_back(&way);
   }
+  if (starting.empty() && text.find(server.command) != std::string::npos) refuse_early_end(server, text, file, script);
   if (starting.empty()) starting.push_back(&runs.ways.front());
   for (const ShellWay* way : starting) ways.ways.push_back({{}, {}, {file, 1, 1}, way->decisions, {}});
   return draft_of_ways(ways, [&](std::size_t way) {

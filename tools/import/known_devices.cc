@@ -31,6 +31,32 @@ const KnownDevice* device_in(std::string_view name) {
   return nullptr;
 }
 
+const KnownDevice* device_of_instance(std::string_view type) {
+  // aws.amazon.com/ec2/instance-types, cloud.google.com/compute/docs/gpus and
+  // learn.microsoft.com/azure/virtual-machines/ sizes; a type that names its device (p6-b200.48xlarge,
+  // Standard_ND96isr_H100_v5) is read by that name.
+  static constexpr KnownDevice kTypes[] = {{"p3.", "v100-sxm-16gb", 8},
+                                           {"p3dn.", "v100-sxm-32gb", 8},
+                                           {"p4d.", "a100-sxm-40gb", 8},
+                                           {"p4de.", "a100-sxm-80gb", 8},
+                                           {"p5.", "h100-sxm-80gb", 8},
+                                           {"p5e.", "h200-sxm-141gb", 8},
+                                           {"p5en.", "h200-sxm-141gb", 8},
+                                           {"g5.", "a10-24gb", 8},
+                                           {"g6e.", "l40s-48gb", 8},
+                                           {"a2-highgpu-", "a100-sxm-40gb", 8},
+                                           {"a2-ultragpu-", "a100-sxm-80gb", 8},
+                                           {"a3-highgpu-", "h100-sxm-80gb", 8},
+                                           {"a3-megagpu-", "h100-sxm-80gb", 8},
+                                           {"a3-ultragpu-", "h200-sxm-141gb", 8},
+                                           {"a4-highgpu-", "b200-sxm-180gb", 8},
+                                           {"a4x-highgpu-", "gb200", 4},
+                                           {"a4x-maxgpu-", "gb300", 4}};
+  for (const KnownDevice& known : kTypes)
+    if (type.starts_with(known.word)) return &known;
+  return device_in(type);
+}
+
 std::string_view usual_fabric(std::string_view device) {
   // The first that a name begins with counts. Servers of PCIe boards: two boards to a port of 200 Gb/s (NVIDIA's
   // enterprise reference configuration 2-8-5-200 of L40S and H100 NVL systems).

@@ -15,6 +15,9 @@ struct KnownDevice {
 /// null: none. GB200 states no B200.
 const KnownDevice* device_in(std::string_view name);
 
+/// The device of a cloud's type of machine ("p5.48xlarge", "a3-megagpu-8g"), or that a name states; null: none.
+const KnownDevice* device_of_instance(std::string_view type);
+
 /// A shipped fabric that clusters of a shipped device are usually built with, an assumption to be said; NDR InfiniBand
 /// by rails where nothing else is known.
 std::string_view usual_fabric(std::string_view device);

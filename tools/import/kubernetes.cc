@@ -10,6 +10,7 @@
 #include <set>
 
 #include "scenarios/scenario.h"
+#include "scenarios/yaml.h"
 #include "sim/error.h"
 #include "tools/import/known_devices.h"
 
@@ -28,7 +29,7 @@ std::vector<Settings> documents_of(const std::string& text, const std::string& f
   std::size_t at = 0, lines = 0;
   const auto close = [&] {
     if (open.find_first_not_of(" \t\r\n") == std::string::npos) return;
-    Settings read = scenarios::parse_yaml(open, file);
+    Settings read = scenarios::parse_yaml_of_others(open, file);
     if (read.is_mapping() && !read.members().empty()) documents.push_back(std::move(read));
   };
   while (at < text.size()) {
@@ -229,7 +230,7 @@ std::string script_of(const Settings& container, const std::map<std::string, std
 /// A device that a text below the node names.
 std::string device_below(const Settings& node) {
   if (node.is_scalar()) {
-    const KnownDevice* known = device_in(node.text());
+    const KnownDevice* known = device_of_instance(node.text());
     return known != nullptr ? known->device : "";
   }
   std::string found;

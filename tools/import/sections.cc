@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include "scenarios/yaml.h"
+
 namespace orrery::tools {
 
 using sim::Settings;
@@ -35,7 +37,9 @@ Settings with_plain_numbers(const Settings& read) {
 }
 }  // namespace
 
-Settings read_python_yaml(const std::string& file) { return with_plain_numbers(scenarios::read_yaml(file)); }
+Settings read_python_yaml(const std::string& file) {
+  return with_plain_numbers(scenarios::parse_yaml_of_others(read_text(file), file));
+}
 
 void Sections::collect(const sim::Settings& node, const std::string& path, std::vector<std::string>& rest) const {
   if (asked_.contains(path)) return;

@@ -69,7 +69,7 @@ constexpr std::array<ServerFlag, 65> kVllm{
      {"swap-space", ServerKey::none, kValue, kNotModelled},
      {"cpu-offload-gb", ServerKey::none, kValue, kNotModelled},
      {"enforce-eager", ServerKey::eager, kSwitch},
-     {"compilation-config O", ServerKey::none, kValue, kEngine},
+     {"compilation-config compilation-config.* cc cc.* O", ServerKey::none, kValue, kEngine},
      {"async-scheduling", ServerKey::none, kSwitch, kEngine},
      {"distributed-executor-backend", ServerKey::none, kValue, kEngine},
      {"speculative-config", ServerKey::none, kValue,
@@ -132,7 +132,7 @@ constexpr std::array<ServerFlag, 65> kVllm{
       ServerKey::none, kValue, kDrafts},
      {"ec-transfer-config", ServerKey::none, kValue, kApart}}};
 
-constexpr std::array<ServerFlag, 60> kSglang{
+constexpr std::array<ServerFlag, 64> kSglang{
     {{"model-path model", ServerKey::model},
      {"sampling-defaults", ServerKey::generation},
      {"sampling-backend", ServerKey::none, kValue, kEngine},
@@ -166,7 +166,7 @@ constexpr std::array<ServerFlag, 60> kSglang{
      {"enable-metrics", ServerKey::none, kSwitch, kServer},
      {"random-seed", ServerKey::none, kValue, kServer},
      {"tokenizer-path", ServerKey::none, kValue, kServer},
-     {"dist-init-addr", ServerKey::none, kValue, kServer},
+     {"dist-init-addr nccl-init-addr", ServerKey::none, kValue, kServer},
      {"nnodes", ServerKey::none, kValue, "follows from the layout"},
      {"node-rank", ServerKey::none, kValue, kServer},
      {"context-length", ServerKey::none, kValue, kLengths},
@@ -188,7 +188,13 @@ constexpr std::array<ServerFlag, 60> kSglang{
       ServerKey::unmodelled, kValue, kLayout},
      {"max-total-tokens hicache-* swa-full-tokens-ratio cpu-offload-gb offload-*", ServerKey::unmodelled, kValue,
       kRoom},
-     {"enable-hierarchical-cache", ServerKey::unmodelled, kSwitch, kRoom},
+     {"enable-hierarchical-cache enable-lmcache", ServerKey::unmodelled, kSwitch, kRoom},
+     {"enable-dsa-prefill-context-parallel enable-nsa-prefill-context-parallel", ServerKey::unmodelled, kSwitch,
+      kLayout},
+     {"enable-deterministic-inference", ServerKey::unmodelled, kSwitch,
+      "takes kernels that give the same whatever the batch is, which are slower; those of the engine are simulated"},
+     {"kt-*", ServerKey::unmodelled, kValue, "leaves experts to the processor: all are on the GPUs here"},
+     {"dllm-*", ServerKey::unmodelled, kValue, "makes tokens by diffusion; one after the other is simulated"},
      {"enable-eplb", ServerKey::unmodelled, kSwitch,
       "copies experts that are in demand: serving.pools[].redundant_experts"},
      {"json-model-override-args", ServerKey::unmodelled, kValue,
@@ -196,8 +202,13 @@ constexpr std::array<ServerFlag, 60> kSglang{
      {"skip-server-warmup grpc-mode skip-tokenizer-init enable-cache-report is-embedding enable-multimodal "
       "sleep-on-idle "
       "log-requests show-time-cost enable-request-time-stats-logging incremental-streaming-output enable-metrics-* "
-      "enable-trace allow-auto-truncate enable-custom-logit-processor enable-priority-scheduling "
-      "abort-on-priority-when-disabled schedule-low-priority-values-first prefill-round-robin-balance",
+      "enable-mfu-metrics enable-expert-distribution-metrics export-metrics-to-file enable-trace allow-auto-truncate "
+      "enable-custom-logit-processor enable-priority-scheduling "
+      "abort-on-priority-when-disabled schedule-low-priority-values-first prefill-round-robin-balance "
+      "enable-tokenizer-batch-encode disable-tokenizer-batch-decode enable-dynamic-batch-tokenizer "
+      "enable-nan-detection "
+      "enable-memory-saver enable-weights-cpu-backup enable-draft-weights-cpu-backup enable-return-hidden-states "
+      "enable-profile-cuda-graph enable-cudagraph-gc enable-layerwise-nvtx-marker enable-torch-compile-debug-mode",
       ServerKey::none, kSwitch, kServer},
      {"tokenizer-mode fastapi-root-path warmups nccl-port log-level-http log-requests-* uvicorn-* crash-dump-folder "
       "watchdog-timeout soft-watchdog-timeout dist-timeout base-gpu-id gpu-id-step constrained-* grammar-backend "
@@ -205,7 +216,9 @@ constexpr std::array<ServerFlag, 60> kSglang{
       "decode-log-interval bucket-* collect-tokens-histogram prompt-tokens-buckets generation-tokens-buckets "
       "admin-api-key hf-chat-template-name sampling-seed preferred-sampling-params max-queued-requests "
       "gc-warning-threshold-secs otlp-traces-endpoint kv-events-config load-balance-method load-watch-interval "
-      "otlp-* debug-* delete-ckpt-after-loading priority-scheduling-preemption-threshold",
+      "otlp-* debug-* delete-ckpt-after-loading priority-scheduling-preemption-threshold tokenizer-metrics-* "
+      "export-metrics-to-file-dir custom-sigquit-handler mooncake-ib-device "
+      "dynamic-batch-tokenizer-* multi-item-scoring-delimiter",
       ServerKey::none, kValue, kServer},
      {"load-format model-loader-extra-config revision model-impl download-dir model-checksum weight-loader-* "
       "custom-weight-loader remote-instance-* checkpoint-engine-wait-weights-before-ready modelopt-* rl-* "
@@ -220,7 +233,10 @@ constexpr std::array<ServerFlag, 60> kSglang{
       "triton-attention-reduce-in-fp32 flashinfer-mla-disable-ragged disable-hybrid-swa-memory enable-dynamic-chunking "
       "enable-prefill-delayer enable-fp32-lm-head enable-quant-communications "
       "enable-dp-attention-local-control-broadcast "
-      "enable-return-routed-experts numa-node disable-mla enable-deepep-moe enable-ep-moe enable-flashinfer-*",
+      "enable-return-routed-experts numa-node disable-mla enable-deepep-moe enable-ep-moe enable-flashinfer-* "
+      "enable-fused-grouped-gemm-combine enable-deepep-waterfill enable-elastic-expert-backup elastic-ep-rejoin "
+      "disable-flashinfer-* enforce-piecewise-cuda-graph keep-mm-feature-on-device enable-attn-tp-input-scattered "
+      "enable-fused-qk-norm-rope enable-precise-embedding-interpolation",
       ServerKey::none, kSwitch, kEngine},
      {"num-continuous-decode-steps schedule-policy schedule-conservativeness prefill-max-requests prefill-delayer-* "
       "pp-max-micro-batch-size pp-async-batch-depth cuda-graph-bs cuda-graph-* piecewise-cuda-graph-* "
@@ -228,21 +244,22 @@ constexpr std::array<ServerFlag, 60> kSglang{
       "nsa-* "
       "dsa-* fp8-gemm-* fp4-gemm-* bf16-gemm-backend flashinfer-* triton-* deepep-* moe-* eplb-* "
       "init-expert-location expert-distribution-* ep-dispatch-algorithm tbo-token-distribution-threshold "
-      "radix-eviction-policy mamba-* linear-attn-* max-mamba-cache-size device scheduler-* attention-config",
+      "radix-eviction-policy mamba-* linear-attn-* max-mamba-cache-size device scheduler-* attention-config "
+      "elastic-ep-backend hierarchical-sparse-attention-*",
       ServerKey::none, kValue, kEngine},
-     {"lora-* enable-lora max-lora-* max-loras-* max-loaded-loras", ServerKey::none, kValue, kAdapters},
+     {"lora-* enable-lora enable-lora-* max-lora-* max-loras-* max-loaded-loras", ServerKey::none, kValue, kAdapters},
      {"disaggregation-* pd-disaggregation encoder-* language-only num-reserved-decode-tokens", ServerKey::none, kValue,
       kApart},
      {"speculative-* enable-multi-layer-eagle", ServerKey::none, kValue, kDrafts}}};
 
-constexpr std::array<ServerFlag, 30> kTrtllm{
+constexpr std::array<ServerFlag, 32> kTrtllm{
     {{"model", ServerKey::model},
      {"tp-size", ServerKey::tensor},
      {"pp-size", ServerKey::pipeline},
      {"ep-size", ServerKey::expert},
      {"max-batch-size", ServerKey::sequences},
      {"max-num-tokens", ServerKey::tokens},
-     {"kv-cache-free-gpu-memory-fraction", ServerKey::memory},
+     {"kv-cache-free-gpu-memory-fraction free-gpu-memory-fraction", ServerKey::memory},
      {"host", ServerKey::none, kValue, kServer},
      {"port", ServerKey::none, kValue, kServer},
      {"tokenizer", ServerKey::none, kValue, kServer},
@@ -264,6 +281,8 @@ constexpr std::array<ServerFlag, 30> kTrtllm{
      {"context-parallel-size cp-size cp-config.* moe-tensor-parallel-size moe-cluster-parallel-size cluster-size",
       ServerKey::unmodelled, kValue, kLayout},
      {"kv-cache-config.host-cache-size kv-cache-config.max-tokens", ServerKey::unmodelled, kValue, kRoom},
+     {"max-beam-width", ServerKey::unmodelled, kValue, "keeps several answers to a request; one is simulated"},
+     {"grpc", ServerKey::none, kSwitch, kServer},
      {"speculative-config.* speculative-*", ServerKey::none, kValue, kDrafts},
      {"kv-cache-config.* cuda-graph-config.* moe-config.* attention-dp-config.* scheduler-config.* "
       "torch-compile-config.* "
@@ -275,7 +294,8 @@ constexpr std::array<ServerFlag, 30> kTrtllm{
      {"log-level reasoning-parser tool-parser tool-call-parser chat-template custom-tokenizer revision "
       "metadata-server-* "
       "server-role num-workers fail-fast-on-attention-window-too-large cache-transceiver-config.* "
-      "postprocess-tokenizer-dir",
+      "postprocess-tokenizer-dir otlp-traces-endpoint disagg-cluster-uri media-io-kwargs custom-module-dirs "
+      "served-model-name",
       ServerKey::none, kValue, kServer}}};
 
 constexpr std::array<ServerFlags, 3> kServers{

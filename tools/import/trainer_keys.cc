@@ -20,7 +20,7 @@ constexpr NamedKeys kWeighForTrainers[] = {
      "flash_attn_fuse_qkv flash_optimum sage_attention fused_attn_kernel large_head_attention flash_attn_d512 "
      "sdpa_varlen lora_mlp_kernel lora_qkv_kernel lora_o_kernel lora_embedding_kernel use_kernels "
      "experts_implementation use_scattermoe use_sonicmoe expert_backend moe_grouped_backend use_v1_kernels "
-     "use_onebitllms gemma4_hybrid_attn_impl"},
+     "use_onebitllms gemma4_hybrid_attn_impl kernel_config"},
     {"compiled: kernels as the software launches them are simulated (software)",
      "torch_compile torch_compile_backend torch_compile_mode torch_compile_options deepcompile"},
     {"weights or activations wait elsewhere: they are held on the GPU here",
@@ -32,7 +32,7 @@ constexpr NamedKeys kWeighForTrainers[] = {
      "freeze_trainable_layers freeze_trainable_modules freeze_extra_modules additional_target lora_modules_to_save "
      "modules_to_save lora_target_parameters peft_layers_to_transform peft_layers_pattern "
      "peft_trainable_token_indices lora_rank_pattern peft_layer_replication lisa_step_interval "
-     "spectrum_top_fraction"},
+     "lisa_layers_attribute spectrum_top_fraction"},
     {"adapters of another form: plain ones are simulated",
      "use_dora peft_use_dora use_mora mora_type oft_rank oft_block_size oft_target use_hyper_parallel"},
     {"attention sees part of what it would: all of it is simulated", "shift_attn s2_attention"},
@@ -59,6 +59,7 @@ constexpr NamedKeys kIdleForTrainers[] = {
      "use_wandb use_tensorboard use_swanlab fsdp_transformer_layer_cls_to_wrap "
      "fsdp_config.fsdp_state_dict_type fsdp_config.fsdp_auto_wrap_policy "
      "fsdp_config.fsdp_transformer_layer_cls_to_wrap fsdp_config.fsdp_sync_module_states "
+     "fsdp_config.fsdp_limit_all_gathers fsdp_config.limit_all_gathers dist_config.dcp_path "
      "fsdp_config.fsdp_cpu_ram_efficient_loading fsdp_config.fsdp_final_state_dict_type "
      "fsdp_config.fsdp_use_orig_params fsdp_config.fsdp_min_num_params fsdp_config.fsdp_mixed_precision_policy "
      "fsdp_config.fsdp_cpu_offload_pin_memory fsdp_config.fsdp_version fsdp_config.state_dict_type "

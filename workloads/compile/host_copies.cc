@@ -48,6 +48,10 @@ std::vector<Kernel> device_update(OptimizerKind optimizer, const Precision& prec
   std::vector<Kernel> kernels = optimizer_kernels(optimizer, precision, style, device, weights);
   if (host.any() && share <= 0)
     kernels.resize(style.clears_gradients() ? 1 : 0);  // gradients are cleared, where they were added up
+  if (kernels.empty()) {  // what follows the passes needs an operation to follow, of no launch and no time
+    Kernel& nothing = kernels.emplace_back("no states on the device");
+    nothing.launches = 0;
+  }
   return kernels;
 }
 

@@ -230,7 +230,12 @@ UnitBytes unit_bytes(const StateStyle& style, const StageLayout& stage) {
   const StageParameters held = parameters_of_stage(stage, style.data.held);
   const double parameter = style.data.bytes.parameter;
   units.blocks = (style.data.overlaps_parameters ? 2 : 1) * parameter * held.largest_block;
-  if (!style.data.is_frozen()) units.blocks += reducing_bytes(style, held.largest_block);
+  if (!style.data.is_frozen()) {
+    const double gradients = reducing_bytes(style, held.largest_block);
+    units.reducing = style.data.overlaps_gradients ? gradients / 2 : 0;
+    units.made = gradients - units.reducing;
+    units.blocks += gradients;
+  }
   if (style.units_kept == calibration::KeptUnits::none && has_head(stage))
     units.ends = parameter * held.ends * style.data.bytes.ends;
   units.ends_whole = true;
@@ -490,7 +495,12 @@ std::vector<std::vector<PassBytes>> chunk_bytes(const Job& job, const LayerSplit
   for (std::int64_t stage = 0; stage < map.stages(); ++stage) {
     const StageLayout here{split, map, stage};
     UnitBytes units = unit_bytes(styles.dense, here);
-    if (apart && styles.experts.data.held == HeldPart::experts) units.blocks += unit_bytes(styles.experts, here).blocks;
+    if (apart && styles.experts.data.held == HeldPart::experts) {
+      const UnitBytes experts = unit_bytes(styles.experts, here);
+      units.blocks += experts.blocks;
+      units.made += experts.made;
+      units.reducing += experts.reducing;
+    }
     for (const StateStyle& still : styles.frozen) {
       const UnitBytes frozen = unit_bytes(still, here);
       units.blocks += frozen.blocks;

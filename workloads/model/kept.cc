@@ -51,18 +51,23 @@ double weight_gradients(const Layer& layer) {
 
 PassBytes bytes_of(const Network& network, const LayerRange& range, const UnitBytes& units) {
   std::vector<PassBytes> kinds;
-  for (const Layer& layer : network.kinds)
-    kinds.push_back(bytes_of(layer, units.blocks + (layer.kind == LayerKind::head ? units.ends : 0)));
+  for (const Layer& layer : network.kinds) {
+    const double of_head = units.blocks - units.made - units.reducing + units.ends;
+    kinds.push_back(bytes_of(layer, layer.kind == LayerKind::head ? of_head : units.blocks));
+  }
   PassBytes pass;
-  double ends = 0;  // of the unit of embedding and head, behind the head
+  double ends = 0;             // of the unit of embedding and head, behind the head
+  double not_yet_reduced = 0;  // of units: behind the head alone
   for (std::int64_t i = range.end; i-- > range.begin;) {
     const Layer& layer = network.layer(i);
     const bool head = layer.kind == LayerKind::head;
     const PassBytes& bytes = kinds[network.layers[static_cast<std::size_t>(i)]];
-    if (bytes.working + ends - pass.kept > pass.working) {
-      pass.working = bytes.working + ends - pass.kept;
-      pass.units = bytes.units + ends;
+    const double beside = ends - not_yet_reduced;
+    if (bytes.working + beside - pass.kept > pass.working) {
+      pass.working = bytes.working + beside - pass.kept;
+      pass.units = bytes.units + beside;
     }
+    not_yet_reduced = head ? units.reducing : 0;
     pass.kept += bytes.kept;
     pass.between += bytes.between;
     if (head && ends == 0) ends += units.ends;

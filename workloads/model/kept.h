@@ -21,6 +21,9 @@ struct UnitBytes {
   double blocks = 0;        // the blocks at work: weights, and gradients on their way
   double ends = 0;          // weights of embedding and head, one unit that is gathered again behind the loss
   bool ends_whole = false;  // whose gradients stay whole to the end of the pass that made them
+  // Of `blocks`: gradients that a block's own backward pass makes, which the head has not, and those of the block
+  // behind it, which are reduced meanwhile: the first block behind a loss has none.
+  double made = 0, reducing = 0;
 };
 
 /// `units`: what the layer, but for a loss, needs beside it.
