@@ -128,6 +128,16 @@ TEST_CASE("a configuration of TorchTitan's that another file makes is named by i
   CHECK(said.find("training.local_batch_size = sizes.batch") != std::string::npos);
 }
 
+TEST_CASE("a registry of TorchTitan's that lies by itself is of the model that its functions are called after") {
+  const Folder folder;
+  const std::string file = folder.write("alone.py", kRegistry);
+  const tools::Draft draft = tools::import_torchtitan(file, 64, "llama3_70b_float8");
+  CHECK(draft.document().find_path("model.inherits")->text() == "llama3.1-70b");
+  CHECK(fmt::format("{}", fmt::join(draft.assumed(), " ")).find("by the name of llama3_70b_float8") !=
+        std::string::npos);
+  CHECK_THROWS_AS(tools::import_torchtitan(file, 64, "sized"), sim::UserError);  // which says no model's name
+}
+
 TEST_CASE("what a launch of TorchTitan's says goes over its file") {
   const Folder folder;
   const std::string file = folder.write("t.toml",

@@ -77,8 +77,8 @@ std::pair<std::string, std::string> named_by_function(const std::string& functio
   return found;
 }
 
-/// Whether it is a mixture.
-bool take_model(Sections& config, Draft& draft, const std::string& file) {
+/// Whether it is a mixture. `maker`: the function of a file in Python that makes the configuration.
+bool take_model(Sections& config, Draft& draft, const std::string& file, const std::string& maker) {
   std::string name = config.word({"model.name"}, "llama3"), flavor = config.word({"model.flavor"}, "debugmodel");
   const std::string function = config.word({"model.function"}, "");
   if (const auto [by_name, by_flavor] = named_by_function(function); !by_flavor.empty()) {
@@ -86,7 +86,13 @@ bool take_model(Sections& config, Draft& draft, const std::string& file) {
     draft.first(
         fmt::format("model: {} {}, by the name of {}, which says no model in this file", name, flavor, function));
   }
-  const auto known = models().find(name + " " + flavor);
+  auto known = models().find(name + " " + flavor);
+  // A file that lies in no folder of a model's, whose function is called after one of this flavour.
+  if (const auto [by_name, by_flavor] = named_by_function(maker); known == models().end() && by_flavor == flavor) {
+    draft.assumed("model", fmt::format("{} {}, by the name of {}", by_name, flavor, maker));
+    name = by_name;
+    known = models().find(name + " " + flavor);
+  }
   const Settings* place = config.find("model.flavor");
   if (place == nullptr) place = config.find("model.name");
   if (known == models().end()) {
@@ -388,7 +394,7 @@ void take_work(Sections& config, Draft& draft, bool mixture) {
   take_optimizer(config.word({"optimizer.name"}, "AdamW"), draft);
 }
 
-Draft torchtitan_draft(const std::string& file, const Settings& document, std::int64_t gpus) {
+Draft torchtitan_draft(const std::string& file, const Settings& document, std::int64_t gpus, const std::string& maker) {
   if (document.find("training") == nullptr && document.find("model") == nullptr)
     throw sim::UserError({file, 1, 1}, "training", "is not there, expected a training configuration of TorchTitan");
   Sections config(document);
@@ -397,7 +403,7 @@ Draft torchtitan_draft(const std::string& file, const Settings& document, std::i
   draft.set("cluster.device", std::string("h100-sxm-80gb"));
   if (gpus > 8) draft.set("cluster.fabric", std::string("ndr-rail"));
   draft.assumed("cluster", "H100 on ndr-rail; --gpus N, --set cluster.device=NAME, --set cluster.fabric=NAME");
-  const bool mixture = take_model(config, draft, file);
+  const bool mixture = take_model(config, draft, file, maker);
   take_layout(config, draft, gpus, mixture);
   take_work(config, draft, mixture);
   tell_titan_keys(config, draft);
@@ -442,7 +448,7 @@ Draft import_torchtitan(const std::string& file, std::int64_t gpus, const std::s
     config.document = read_toml(file);
   lay_overrides(overrides, config.document);
   return tell_idle_keys(config.document, [&](const Settings& document) {
-    Draft draft = torchtitan_draft(file, document, gpus);
+    Draft draft = torchtitan_draft(file, document, gpus, config.function);
     if (!config.function.empty()) draft.set("name", config.function);
     for (const std::string& what : config.remarks) draft.ignored(what);
     if (!config.none.empty())
