@@ -132,7 +132,7 @@ TEST_CASE("nccl-tests behind a launcher's label or time stamp gives its rows") {
   }
 }
 
-TEST_CASE("TorchTitan: an eager model is slower, experts' tensor ranks are taken, configurations in Python are named") {
+TEST_CASE("TorchTitan: an eager model is slower, experts' tensor ranks are taken, configurations in Python are read") {
   const Folder folder;
   const auto draft = [&](const std::string& more, std::int64_t gpus) {
     return tools::import_torchtitan(folder.write("t.toml", "[training]\nlocal_batch_size = 1\nseq_len = 4096\n" + more),
@@ -150,9 +150,16 @@ TEST_CASE("TorchTitan: an eager model is slower, experts' tensor ranks are taken
   CHECK(mixture.document().find_path("parallelism.expert_tensor")->text() == "4");
   const std::string python = folder.write(
       "config.py",
-      "from torchtitan.config import ParallelismConfig, TrainingConfig\nfrom torchtitan.trainer import Trainer\n\n"
-      "def small() -> Trainer.Config:\n    return Trainer.Config(training=TrainingConfig(steps=10))\n");
-  check_refused(tests::orrery({"import", "torchtitan", python, "--gpus", "64"}), {"Python", "TOML", "orrery run"});
+      "from torchtitan.config import ParallelismConfig, TrainingConfig\nfrom torchtitan.trainer import Trainer\n"
+      "from torchtitan.models.llama3 import model_registry\n\n"
+      "def small() -> Trainer.Config:\n    return Trainer.Config(model_spec=model_registry('8B'),\n"
+      "        training=TrainingConfig(num_tokens_per_microbatch_per_dp_rank=8192, max_context_length=4096),\n"
+      "        parallelism=ParallelismConfig(tensor_parallel_degree=2))\n");
+  const workloads::Job job = scenarios::load_scenario(tools::import_torchtitan(python, 64).document()).job;
+  CHECK(job.model.layers == 32);
+  CHECK(job.model.seq == 4096);
+  CHECK(job.parallelism.tensor == 2);
+  CHECK(job.batch.micro == 2);
 }
 
 TEST_CASE("a file of another kind is told its own, and NCCL's file of one GPU what to do") {

@@ -240,3 +240,40 @@ TEST_CASE("a log of MLPerf: the step from its blocks, or as it was logged") {
     CHECK_THROWS_AS(tools::import_mllog(folder.write("wrong.log", wrong)), sim::UserError);
   }
 }
+
+TEST_CASE("a log of MLPerf that prints its configuration says layout, types and recomputation") {
+  const Folder folder;
+  const auto event = [](const std::string& key, const std::string& value, const std::string& metadata = "{}") {
+    return fmt::format(R"( 0: :::MLLOG {{"time_ms": 1000, "key": "{}", "value": {}, "metadata": {}}})"
+                       "\n",
+                       key, value, metadata);
+  };
+  const std::string ahead = event("submission_benchmark", "\"llama31_8b\"") + event("submission_org", "\"Someone\"") +
+                            event("submission_platform", "\"18xGB300\"") + event("global_batch_size", "36") +
+                            event("max_sequence_length", "8192") +
+                            event("tracked_stats", R"({"train_step_time": 0.5})", R"({"step": 1})");
+  const std::string configuration =
+      " 0:     model:\n 0:       micro_batch_size: 1\n 0:       tensor_model_parallel_size: 1\n"
+      " 0:       pipeline_model_parallel_size: 1\n 0:       virtual_pipeline_model_parallel_size: null\n"
+      " 0:       context_parallel_size: 2\n 0:       sequence_parallel: false\n 0:       fp8: true\n"
+      " 0:       fp8_recipe: tensorwise\n 0:       fp8_param_gather: true\n"
+      " 0:       activations_checkpoint_granularity: null\n 0:         use_distributed_optimizer: true\n"
+      " 0:         overlap_grad_reduce: true\n 0:       enable_cuda_graph: 1\n"
+      " 0:       cuda_graph_scope: full_iteration\n 0:     trainer:\n 0:       devices: 4\n 0:       num_nodes: 18\n";
+  const tools::Draft draft = tools::import_mllog(folder.write("run.txt", configuration + ahead));
+  const workloads::Job job = job_of(draft);
+  CHECK(job.parallelism.context == 2);
+  CHECK(job.parallelism.data == 36);  // 72 GPUs, two to a sequence
+  CHECK(job.parallelism.sharding == workloads::Sharding::optimizer);
+  CHECK(job.batch.micro == 1);
+  CHECK(draft.document().find_path("precision.matmul")->text() == "fp8");
+  CHECK(draft.document().find_path("precision.parameters")->text() == "fp8");
+  CHECK(draft.document().find_path("software.features")->items()[0].text() == "cuda-graphs");
+  CHECK(job.method.recompute == workloads::Recompute::none);
+  // Without it a replica of one GPU leaves sequences that do not go round, which is asked about as ever.
+  CHECK_THROWS_AS(tools::import_mllog(folder.write("bare.txt", ahead)), sim::UserError);
+  // What the user lays over it holds.
+  const tools::Draft other =
+      tools::import_mllog(folder.write("run.txt", configuration + ahead), {"parallelism.context=4"});
+  CHECK(other.document().find_path("batch.micro")->text() == "1");
+}

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <functional>
 #include <regex>
 #include <sstream>
@@ -164,6 +165,39 @@ def qwen3_30b_a3b_pretrain_16gpu_h100_bf16_config() -> ConfigContainer:
     return cfg
 )";
 
+constexpr const char* kLawTitan = R"(from torchtitan.models.qwen3 import model_registry
+from torchtitan.trainer import Trainer
+
+
+def mine() -> Trainer.Config:
+    config = Trainer.Config(
+        model_spec=model_registry(
+            "30B-A3B",
+            moe_comm_backend="deepep",
+        ),
+        optimizer=OptimizersContainer.Config(
+            name="AdamW",
+        ),
+        training=TrainingConfig(
+            seq_len=4096,
+            local_batch_size=2,
+            steps=100,
+        ),
+        validator=Validator.Config(
+            enable=True,
+            freq=50,
+            steps=4,
+        ),
+        activation_checkpoint=FullAC.Config(),
+    )
+    config.parallelism.expert_parallel_degree = 4
+    config.parallelism.tensor_parallel_degree = 2
+    config.compile.enable = True
+    config.metrics.log_freq = 10
+    config.debug.seed = 7
+    return config
+)";
+
 const std::string kWiresSlurm =
     "SwitchName=leaf1 Nodes=node[01-04]\nSwitchName=leaf2 Nodes=node[05-08]\nSwitchName=spine Switches=leaf[1-2]\n";
 const std::string kWiresBlocks = "BlockName=b1 Nodes=n[0-1]\nBlockName=b2 Nodes=n[2-3]\nBlockSizes=2\n";
@@ -209,14 +243,17 @@ TEST_CASE("no line of a recipe in Python is dropped without a word") {
     return all_of_draft(tools::import_bridge(folder.write("mine.py", text), 0, "", {}));
   });
   static const std::regex kValue(R"re(\b(\w+) ?= ?("[^"]*"|\d+|True|False|None)(?=,?\)?$))re");
-  for (const auto& [text, told] : {std::pair(kLawNemo, nemo), {kLawBridge, bridge}}) {
+  const Told titan = told_of([&](const std::string& text) {
+    return all_of_draft(tools::import_torchtitan(folder.write("mine.py", text), 64));
+  });
+  for (const auto& [text, told] : {std::pair(kLawNemo, nemo), {kLawBridge, bridge}, {kLawTitan, titan}}) {
     check_values(text, kValue, told);
     for (const std::string value :
          {"7", "\"a text\"", "None", "[1, 2]", "{\"a\": 1}", "Something(a=1)", "args.size", "f(3)"})
       check_lines(
           text, [&](const std::string& line) { return beside_python(line, value); }, told);
     // Calls of what no file here has, handed the recipe or a part of it.
-    const std::string recipe = text == kLawNemo ? "recipe" : "cfg";
+    const std::string recipe = text == kLawNemo ? "recipe" : text == kLawTitan ? "config" : "cfg";
     for (const char* call : {"unheard({})", "unheard({}.model)", "lib.unheard({})", "{}.unheard()", "unheard(1, {})",
                              "unheard(config={})"}) {
       const std::string statement = fmt::format(fmt::runtime(call), recipe);
@@ -356,6 +393,70 @@ TEST_CASE("no line of an MLPerf log is dropped without a word") {
   CHECK(with(":::MLLOG {\"key\": \"global_batch_size\", \"value\": 16}") != told(log));
 }
 
+TEST_CASE("no line of a configuration that a log prints, nor of a log of Megatron-LM's arguments, is dropped") {
+  const Folder folder;
+  // What MLPerf's logs print of NeMo's configuration: another value is taken, or named by its key.
+  const std::string ahead =
+      ":::MLLOG {\"key\": \"submission_benchmark\", \"value\": \"llama31_8b\"}\n"
+      ":::MLLOG {\"key\": \"submission_platform\", \"value\": \"4xB200\"}\n"
+      ":::MLLOG {\"key\": \"global_batch_size\", \"value\": 64}\n"
+      ":::MLLOG {\"key\": \"tracked_stats\", \"value\": {\"train_step_time\": 2}}\n";
+  const Told told = told_of([&](const std::string& text) {
+    return all_of_draft(tools::import_mllog(folder.write("run.log", ahead + text), {}));
+  });
+  const std::string configuration =
+      " 0:   tensor_model_parallel_size: 2\n 0:   pipeline_model_parallel_size: 2\n"
+      " 0:   virtual_pipeline_model_parallel_size: 4\n 0:   context_parallel_size: 1\n 0:   micro_batch_size: 1\n"
+      " 0:   devices: 8\n 0:   num_nodes: 4\n 0:   recompute_num_layers: 1\n 0:   fp8_recipe: delayed\n"
+      " 0:   recompute_granularity: full\n 0:   recompute_method: block\n 0:   cuda_graph_scope: attn\n";
+  static const std::regex kSaid(R"re((\w+): (\w+)$)re");
+  check_values(configuration, kSaid, told);
+  check_lines(
+      configuration, [](const std::string&) { return " 0:   unheard: 3"; }, told);
+  // Arguments of a training: each changed, taken away, and one more ahead of each.
+  const Told log = told_of([&](const std::string& text) {
+    return all_of_draft(tools::import_megatron_log(folder.write("megatron.log", text), {}));
+  });
+  std::string arguments = "------------------------ arguments ------------------------\n";
+  for (const char* line : {"bf16 True",
+                           "eval_interval 100",
+                           "eval_iters 10",
+                           "ffn_hidden_size 11008",
+                           "global_batch_size 64",
+                           "hidden_size 4096",
+                           "lr 1",
+                           "make_vocab_size_divisible_by 128",
+                           "micro_batch_size 1",
+                           "num_attention_heads 32",
+                           "num_layers 32",
+                           "overlap_grad_reduce True",
+                           "padded_vocab_size 32000",
+                           "pipeline_model_parallel_size 2",
+                           "seq_length 4096",
+                           "sequence_parallel True",
+                           "swiglu True",
+                           "tensor_model_parallel_size 2",
+                           "train_iters 100",
+                           "use_distributed_optimizer True",
+                           "world_size 16"}) {
+    const std::string text = line;
+    const std::size_t blank = text.find(' ');
+    arguments +=
+        fmt::format("  {} {} {}\n", text.substr(0, blank), std::string(48 - blank, '.'), text.substr(blank + 1));
+  }
+  arguments += "-------------------- end of arguments ---------------------\n";
+  // Remarks name an argument as the flag that it is.
+  const Told by_argument = [&](const std::string& text) {
+    std::string said = log(text);
+    std::replace(said.begin(), said.end(), '-', '_');
+    return said;
+  };
+  static const std::regex kArgument(R"re((\w+) \.+ (\w+)$)re");
+  check_values(arguments, kArgument, by_argument);
+  check_lines(
+      arguments, [](const std::string&) { return "  unheard " + std::string(41, '.') + " 3"; }, by_argument);
+}
+
 TEST_CASE("a file alone says what it is: one of each kind and form") {
   const Folder folder;
   const std::string flags = " --num-layers 4 --hidden-size 64 --micro-batch-size 1\n";
@@ -379,6 +480,10 @@ TEST_CASE("a file alone says what it is: one of each kind and form") {
            {"trtllm", "q.sh", "trtllm-serve model --tp_size 2\n"},
            {"megatron", "r.sh", "torchrun pretrain_gpt.py" + flags},
            {"megatron", "s.sh", "deepspeed pretrain_gpt.py --zero-stage 1" + flags},
+           {"megatron", "log.txt", "--- arguments ---\n  num_layers ..... 4\n--- end of arguments ---\n"},
+           {"nemo", "w.sh", "#!/bin/bash\nnemo llm pretrain --factory llama3_8b\n"},
+           {"megatron", "x.sh", "megatron sft --model Qwen/Qwen3-8B\n"},
+           {"torchtitan", "y.py", kLawTitan},
            {"graph", "t.json", "{\"parameters\": {}, \"nodes\": [{\"target\": \"aten.add.Tensor\"}]}\n"},
            {"accelerate", "u.yaml", "distributed_type: FSDP\nnum_processes: 8\n"},
            {"mllog", "v.log", "0: :::MLLOG {\"key\": \"seed\", \"value\": 1}\n"}}) {

@@ -422,6 +422,134 @@ TEST_CASE("a ConfigContainer of Megatron-Bridge as it writes it") {
   CHECK(tests::orrery({"run", out}).status == 0);
 }
 
+TEST_CASE(
+    "values that a recipe hands on: several at a time, of dictionaries and lists, layouts of a pipeline by hand") {
+  const Folder folder;
+  const std::string script = R"(
+LAYOUTS = {
+    (2, 1): [["embedding"] + ["decoder"] * 20, ["decoder"] * 12 + ["loss"]],
+    (4, 1): [["embedding"] + ["decoder"] * 6] + [["decoder"] * 10] * 2 + [["decoder"] * 6, "loss"],
+}
+
+
+def layout(stages, chunks):
+    chosen = LAYOUTS[(stages, chunks)]
+    chosen = list([list(x) for x in chosen])
+    return chosen
+
+
+def muon(lr):
+    return OptimizerConfig(optimizer="dist_muon", lr=lr), SchedulerConfig(warmup=3)
+
+
+def llama3_8b_pretrain_config() -> ConfigContainer:
+    cfg = _pretrain_common()
+    cfg.model = AutoBridge.from_hf_pretrained("meta-llama/Meta-Llama-3-8B").to_megatron_provider()
+    sizes = {"micro": 1, "global": 64}
+    cfg.train.micro_batch_size = sizes["micro"]
+    cfg.train.global_batch_size = sizes["global"] * 2
+    cfg.model.pipeline_model_parallel_size = 2
+    if (2, 1) in LAYOUTS:
+        cfg.model.pipeline_model_parallel_layout = layout(2, 1)
+    opt, schedule = muon(lr=3e-4)
+    cfg.optimizer = opt
+    cfg.scheduler = schedule
+    cfg.ddp.use_distributed_optimizer = False
+    return cfg
+)";
+  const tools::Draft draft = tools::import_bridge(folder.write("hand.py", script), 8, "", {});
+  const workloads::Job job = recipe_job(draft);
+  CHECK(job.batch.global == 128);
+  CHECK(job.batch.micro == 1);
+  CHECK(draft.document().find_path("optimizer")->text() == "muon");
+  CHECK(job.parallelism.sharding == workloads::Sharding::optimizer);  // of Muon's states, by layers
+  const sim::Settings& pieces = *draft.document().find_path("parallelism.stage_layers");
+  REQUIRE(pieces.items().size() == 2);
+  CHECK(pieces.items()[0].text() == "20");
+  CHECK(pieces.items()[1].text() == "12");
+  // A layout of another number of layers than the model's 32 is said, first, and not taken.
+  std::string fewer = script;
+  fewer.replace(fewer.find("* 12"), 4, "* 11");
+  const tools::Draft other = tools::import_bridge(folder.write("fewer.py", fewer), 8, "", {});
+  CHECK(other.document().find_path("parallelism.stage_layers") == nullptr);
+  CHECK(other.ignored().front().starts_with("pipeline_model_parallel_layout"));
+  // By letters, which have two pieces a stage.
+  std::string letters = script;
+  letters.replace(letters.find("layout(2, 1)\n    opt"), 12, "\"Ett*7|(tttttttt|)*2tttttttt,L\"");
+  const workloads::Job staged = recipe_job(tools::import_bridge(folder.write("letters.py", letters), 8, "", {}));
+  CHECK(staged.parallelism.virtual_pipeline == 2);
+}
+
+TEST_CASE("what a recipe leaves to a run and a scenario is made of is said first, and a model may be named beside it") {
+  const Folder folder;
+  const std::string script = R"(
+def mine_pretrain_config() -> ConfigContainer:
+    cfg = _pretrain_common()
+    cfg.model = AutoBridge.from_hf_pretrained("someone/unheard-7B").to_megatron_provider()
+    cfg.model.tensor_model_parallel_size = args.tensor
+    cfg.model.pipeline_dtype = torch.bfloat16
+    cfg.logger.tensorboard_dir = os.path.join("a", "b")
+    cfg.optimizer = tuned_muon(3)
+    return cfg
+)";
+  const std::string file = folder.write("mine.py", script);
+  CHECK(refusal_of([&] { tools::import_bridge(file, 8, "", {}); }).find("--set model=NAME") != std::string::npos);
+  const tools::Draft draft = tools::import_bridge(file, 8, "", {}, {"model=llama2-7b"});
+  CHECK(draft.document().find_path("model.inherits")->text() == "llama2-7b");
+  CHECK(draft.ignored().front().starts_with("model.tensor_model_parallel_size = args.tensor: only a run can say"));
+  CHECK(remarks_on(draft.ignored(), "optimizer = tuned_muon: what it makes is not in this file; muon is taken"));
+  CHECK(draft.document().find_path("optimizer")->text() == "muon");
+  CHECK_FALSE(remarks_on(draft.ignored(), "pipeline_dtype = torch.bfloat16: only"));
+  CHECK_THROWS_AS(tools::import_bridge(file, 8, "", {}, {"model=zzz"}), sim::UserError);
+  // A model of images and text is its language model, which is called as without, and that is said.
+  std::string sees = script;
+  sees.replace(sees.find("someone/unheard-7B"), 18, "Qwen/Qwen2.5-VL-7B-Instruct");
+  const tools::Draft language = tools::import_bridge(folder.write("sees.py", sees), 8, "", {});
+  CHECK(language.document().find_path("model.inherits")->text() == "qwen2.5-7b");
+  CHECK(remarks_on(language.ignored(), "vision encoder: left out"));
+}
+
+TEST_CASE(
+    "a container's fields: what an MLP applies, windows, types of scores, each field of weight but at its default") {
+  const Folder folder;
+  const auto draft = [&](const std::string& model, const std::string& more = "") {
+    return tools::import_bridge(
+        folder.write("c.yaml",
+                     "model: {num_layers: 24, hidden_size: 2048, num_attention_heads: 16, vocab_size: 32000, " + model +
+                         "}\ntrain: {global_batch_size: 64, micro_batch_size: 1}\n" + more),
+        8, "", {});
+  };
+  const auto value = [&](const std::string& model, const char* key) {
+    const tools::Draft made = draft(model);
+    const sim::Settings* found = made.document().find_path(key);
+    return found == nullptr ? std::string("none") : found->text();
+  };
+  CHECK(value("activation_func: {_target_: megatron.core.squared_relu, _call_: false}", "model.activation") ==
+        "squared_relu");
+  CHECK(value("gated_linear_unit: true, activation_func: {_target_: torch.nn.functional.silu}", "model.activation") ==
+        "none");
+  CHECK(value("gated_linear_unit: true, activation_func: {_target_: torch.nn.functional.gelu}", "model.activation") ==
+        "gelu");
+  CHECK(value("window_size: [127, 0], window_attn_skip_freq: 2", "model.attention_window") == "128");
+  CHECK(value("window_size: [-1, 0]", "model.attention_window") == "none");
+  CHECK(value("num_moe_experts: 8, moe_router_dtype: fp32", "experts.router_fp32") == "true");
+  CHECK(value("num_moe_experts: 8, moe_router_dtype: bf16", "experts.router_fp32") == "false");
+  CHECK(value("num_moe_experts: 8", "model.top_k") == "2");
+  CHECK(value("num_moe_experts: 8, ffn_hidden_size: 5504", "model.expert_ffn_hidden") == "5504");
+  CHECK(value("fp8: e4m3, fp8_recipe: mxfp8", "precision.matmul") == "mxfp8");
+  const tools::Draft overruled = draft("fp8: e4m3", "mixed_precision: {bf16: true}\n");
+  CHECK(overruled.document().find_path("precision.matmul")->text() == "bf16");
+  CHECK(remarks_on(overruled.ignored(), "model.fp8 = e4m3: mixed_precision stands instead"));
+  // A field of weight is said first; at its default it is only named.
+  const tools::Draft weighs = draft("softmax_type: learnable", "ddp: {bucket_size: 40000000}\n");
+  CHECK(remarks_on(weighs.ignored(), "model.softmax_type = learnable"));
+  CHECK(remarks_on(weighs.ignored(), "ddp.bucket_size = 40000000"));
+  const tools::Draft usual = draft("softmax_type: vanilla", "optimizer: {exp_avg_dtype: torch.float32}\n");
+  CHECK(remarks_on(usual.ignored(), "model.softmax_type"));
+  CHECK_FALSE(remarks_on(usual.ignored(), "model.softmax_type = vanilla"));
+  CHECK_FALSE(remarks_on(usual.ignored(), "exp_avg_dtype = "));
+}
+
 TEST_CASE("a recipe in the main part of a file is changed by what follows, whatever its variable is called") {
   const Folder folder;
   const auto read = [&](const std::string& text) {

@@ -1,5 +1,7 @@
 // Are launch scripts read as a shell reads them? What each script would run follows from the shell's own rules; the
 // scripts are small ones of the kinds that people have.
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "scenarios/scenario.h"
@@ -350,4 +352,157 @@ TEST_CASE("a script that waits for its server and measures it is followed up to 
   // Of a launch that never comes the cause stays the one that it had.
   CHECK_THROWS_WITH(tools::import_server("vllm", {folder.write("loop.sh", "f() { f; }\nf\n")}, 8, {}, {}),
                     ContainsSubstring("calls deeper than 32"));
+}
+
+TEST_CASE("too many ways are asked about by the script's arguments and by its variables, each as a user gives them") {
+  const Folder folder;
+  std::string script = "A=$1\nB=$2\n";
+  for (const char* name : {"A", "B", "C", "D", "E", "F", "G", "H"})
+    script += std::string("if [ $") + name + " = on ]; then O+=\" --flag-" + name + "\"; fi\n";
+  const std::string file = folder.write("many.sh", script + kTraining + "$O\n");
+  check_refused(tests::orrery({"import", "megatron", file}), {"many.sh:1", "$1", "0 arguments of the 2", "-- A B"});
+  const std::string alone = refusal(script + kTraining + "$O\n");
+  INFO(alone);
+  CHECK(alone.find("behind the file for $1, $2: -- ARGUMENT... and --env NAME=VALUE for C, D") != std::string::npos);
+}
+
+TEST_CASE("the board that a script's queue is asked for is the device, and so is that of its name") {
+  const std::string four = "#!/bin/bash\n#SBATCH --nodes=4\n#SBATCH --gres=gpu:4\n";
+  CHECK(value(draft_of(four + "#SBATCH -C v100-32g\n" + kTraining), "cluster.device") == "v100-sxm-32gb");
+  CHECK(value(draft_of(four + "#SBATCH --constraint=a100\n" + kTraining), "cluster.device") == "a100-sxm-80gb");
+  const std::string typed = "#!/bin/bash\n#SBATCH -N 4\n#SBATCH --gres=gpu:h200:8\n";
+  CHECK(value(draft_of(typed + kTraining), "cluster.device") == "h200-sxm-141gb");
+  const tools::Draft open = draft_of(four + "#SBATCH --constraint=nvme\n" + kTraining);
+  CHECK(value(open, "cluster.device") == "h100-sxm-80gb");
+  CHECK(said(open, "#SBATCH asks for nvme"));
+  const tools::Draft named =
+      tools::import_megatron(tools::read_launch_line(kTraining, "train_llama_b200_fp8.sh", {}), {});
+  CHECK(value(named, "cluster.device") == "b200-sxm-180gb");
+}
+
+TEST_CASE("variables of the environment that a step hangs on are taken, or named") {
+  CHECK(value(draft_of("export NVTE_FLASH_ATTN=0\nexport NVTE_FUSED_ATTN=0\n" + kTraining), "attention") == "unfused");
+  CHECK(value(draft_of("export NVTE_FUSED_ATTN=0\n" + kTraining), "attention") == "none");
+  CHECK(said(draft_of("export NVTE_FUSED_ATTN=0\n" + kTraining), "NVTE_FUSED_ATTN=0"));
+  CHECK(said(draft_of("export NCCL_P2P_DISABLE=1\n" + kTraining), "NCCL_P2P_DISABLE=1"));
+  const tools::Draft blocking = draft_of("export CUDA_LAUNCH_BLOCKING=1\n" + kTraining);
+  CHECK(blocking.document().find_path("software.features")->items()[0].text() == "blocking-launches");
+  CHECK(blocking.ignored().front().starts_with("CUDA_LAUNCH_BLOCKING=1"));
+}
+
+TEST_CASE("a launch that generates answers is told so, and its training alone is read") {
+  const std::string slime = kTraining + "--rollout-batch-size 32 --num-rollout 100 ";
+  const tools::Draft draft = draft_of(slime);
+  CHECK(draft.ignored().front().find("reinforcement learning") != std::string::npos);
+  std::string open = slime;
+  open.erase(open.find("--seq-length 4096"), std::string("--seq-length 4096").size());
+  const std::string asked = refusal(open);
+  INFO(asked);
+  CHECK(asked.find("reinforcement learning") != std::string::npos);
+  CHECK(asked.find("--set model.seq=N") != std::string::npos);
+  CHECK(value(draft_of(open, {}, {"model.seq=2048"}), "batch.global") == "128");
+}
+
+TEST_CASE("the length of an encoder's sequences stands for that of a decoder's which says none") {
+  std::string other = kTraining;
+  other.replace(other.find("--seq-length"), 12, "--encoder-seq-length");
+  CHECK(value(draft_of(other), "model.seq") == "4096");
+}
+
+TEST_CASE("a log of Megatron-LM's says its arguments, and the time of a step") {
+  const Folder folder;
+  std::string log =
+      "[default0]:using world size: 32, data-parallel size: 4\n"
+      "[default0]:------------------------ arguments ------------------------\n";
+  for (const auto& [name, text] :
+       std::vector<std::pair<std::string, std::string>>{{"add_bias_linear", "False"},
+                                                        {"attention_backend", "AttnBackend.flash"},
+                                                        {"bf16", "True"},
+                                                        {"data_parallel_size", "4"},
+                                                        {"encoder_seq_length", "4096"},
+                                                        {"ffn_hidden_size", "14336"},
+                                                        {"fp8", "hybrid"},
+                                                        {"global_batch_size", "128"},
+                                                        {"group_query_attention", "True"},
+                                                        {"hidden_size", "4096"},
+                                                        {"lr", "0.0003"},
+                                                        {"micro_batch_size", "1"},
+                                                        {"moe_router_topk", "2"},
+                                                        {"normalization", "RMSNorm"},
+                                                        {"num_attention_heads", "32"},
+                                                        {"num_experts", "None"},
+                                                        {"num_layers", "32"},
+                                                        {"num_query_groups", "8"},
+                                                        {"overlap_grad_reduce", "True"},
+                                                        {"padded_vocab_size", "128256"},
+                                                        {"pipeline_model_parallel_size", "2"},
+                                                        {"position_embedding_type", "rope"},
+                                                        {"recompute_modules", "['core_attn']"},
+                                                        {"recompute_granularity", "selective"},
+                                                        {"seq_length", "4096"},
+                                                        {"sequence_parallel", "True"},
+                                                        {"swiglu", "True"},
+                                                        {"tensor_model_parallel_size", "4"},
+                                                        {"untie_embeddings_and_output_weights", "True"},
+                                                        {"use_distributed_optimizer", "True"},
+                                                        {"world_size", "32"}})
+    log += fmt::format("[default0]:  {} {} {}\n", name, std::string(48 - name.size(), '.'), text);
+  log += "[default0]:-------------------- end of arguments ---------------------\n";
+  for (const double ms : {9000.0, 2000.0, 1500.0, 1000.0, 1010.0, 1020.0, 1030.0})
+    log += fmt::format(" iteration  1/ 100 | elapsed time per iteration (ms): {} | learning rate: 1.0E-4 |\n", ms);
+  const std::string file = folder.write("run.log", log);
+  const tools::Draft draft = tools::import_megatron_log(file, {});
+  const workloads::Job job = scenarios::load_scenario(draft.document()).job;
+  CHECK(job.model.layers == 32);
+  CHECK(value(draft, "model.kv_heads") == "8");
+  CHECK(value(draft, "model.vocab") == "128256");
+  CHECK(value(draft, "model.biases") == "none");
+  CHECK(value(draft, "precision.matmul") == "fp8");
+  CHECK(value(draft, "cluster.gpus") == "32");
+  CHECK(job.parallelism.data == 4);  // 32 / (4 x 2)
+  CHECK(job.parallelism.sequence_parallel);
+  CHECK(job.parallelism.sharding == workloads::Sharding::optimizer);
+  // Of seven iterations the first three are left out: the median of 1000, 1010, 1020 and 1030, the upper of the two.
+  CHECK(value(draft, "measured.iteration_s") == "1.02");
+  CHECK(tools::import_kind(file) == "megatron");
+  CHECK(tests::orrery({"import", file}).status == 0);
+}
+
+TEST_CASE("launches of other trainers are imported where they can be, and else told what imports them") {
+  const Folder folder;
+  // SWIFT's options are Megatron-LM's with a value each, around a model that is named.
+  const std::string swift = folder.write(
+      "swift.sh",
+      "NPROC_PER_NODE=8 \\\nmegatron sft --load Qwen3-30B-A3B-Base-mcore --tensor_model_parallel_size 2 "
+      "--expert_model_parallel_size 4 --micro_batch_size 1 --global_batch_size 16 --recompute_granularity full "
+      "--recompute_method uniform --recompute_num_layers 1 --max_length 8192 --sequence_parallel true --packing "
+      "false\n");
+  const tests::Outcome taken = tests::orrery({"import", swift});
+  INFO(taken.err);
+  CHECK(taken.status == 0);
+  for (const char* line : {"inherits: qwen3-30b-a3b", "seq: 8192", "tensor: 2", "expert: 4", "gpus: 8",
+                           "sequence_parallel: true", "global: 16"})
+    CHECK(taken.out.find(line) != std::string::npos);
+  // NeMo's command names a factory and overrides.
+  const std::string nemo = folder.write("nemo.sh",
+                                        "#!/bin/bash\nnemo llm pretrain --factory \"llama3_8b(num_nodes=2)\" "
+                                        "data.global_batch_size=64 trainer.strategy.tensor_model_parallel_size=2\n");
+  const tests::Outcome recipe = tests::orrery({"import", nemo});
+  INFO(recipe.err);
+  CHECK(recipe.status == 0);
+  for (const char* line : {"inherits: llama3-8b", "gpus: 16", "global: 64", "tensor: 2"})
+    CHECK(recipe.out.find(line) != std::string::npos);
+  const auto told = [&](const std::string& command, const char* what) {
+    const std::string file = folder.write("run.sh", "#!/bin/bash\n" + command + "\n");
+    INFO(command);
+    check_refused(tests::orrery({"import", file}), {what});
+    check_refused(tests::orrery({"import", "megatron", file}), {what});
+  };
+  told("torchrun --nproc_per_node=8 -m torchtitan.train --module llama3 --config llama3_8b",
+       "import torchtitan CONFIG");
+  told("primus-cli direct -- train pretrain --config exp.yaml", "import primus EXPERIMENT.yaml");
+  told("accelerate launch --config_file fsdp.yaml train.py --bf16", "import accelerate CONFIG.yaml");
+  told("deepspeed --num_gpus 8 train.py --model_name_or_path a/b --deepspeed ds.json", "import deepspeed FILE");
+  told("python3 -m openrlhf.cli.train_ppo_ray --pretrain a/b", "section `rl:`");
+  told("tune run full_finetune_distributed --config llama3_1/8B_full", "torchtune");
 }

@@ -18,6 +18,7 @@
 #include "tools/command_options.h"
 #include "tools/commands/commands.h"
 #include "tools/import/kubernetes.h"
+#include "tools/import/launch_commands.h"
 #include "tools/import/serving_flags.h"
 #include "tools/import/trace_graph.h"
 #include "tools/import/wires.h"
@@ -148,11 +149,28 @@ std::map<int, std::string> argument_names(const std::string& script) {
   return names;
 }
 
+/// SWIFT's options are Megatron-LM's, around a model that is named.
+Draft import_swift(LaunchScript script, const std::vector<std::string>& sets) {
+  LaunchLine line = script.ways.front();
+  const std::string model = swift_as_megatron(line);
+  Draft draft = import_with_idle_options(line, model, sets);
+  if (script.ways.size() > 1) draft.first("of the script's ways through conditions that it does not decide: the first");
+  draft.assumed("options that are not there", "as Megatron-LM has them, bf16");
+  return draft;
+}
+
 /// Where a script needs arguments that were not given, that is the question, by the names that it gives them.
 Draft import_script(const ImportOptions& options) {
   const std::string file = options.arguments.size() == 1 ? options.arguments[0] : "";
-  const LaunchScript script = launch_line(options);
+  std::error_code missing;
+  if (std::filesystem::is_regular_file(file, missing) && is_megatron_log(read_text(file)))
+    return import_megatron_log(file, options.sets);
+  LaunchScript script;
   try {
+    script = launch_line(options);
+    const std::string text =
+        std::filesystem::is_regular_file(file, missing) ? read_text(file) : options.arguments.front();
+    if (starts_swift(text)) return import_swift(script, options.sets);
     return import_megatron(script, options.sets);
   } catch (const UserError& error) {
     std::error_code none;
@@ -195,11 +213,14 @@ Draft draft_of_kind(const std::string& kind, const ImportOptions& options, const
   if (kind == "hf") return import_hf(file);
   if (kind == "graph" && (file.ends_with(".et") || file.ends_with(".et.gz"))) return import_chakra(options);
   if (kind == "graph") return import_graph(file, options.cuts);
-  if (kind == "nemo" && file.ends_with(".py")) return import_nemo_recipe(file, options.recipe_gpus, options.recipe);
+  if (kind == "nemo" && file.ends_with(".py"))
+    return import_nemo_recipe(file, options.recipe_gpus, options.recipe, options.sets);
+  if (kind == "nemo" && read_text(file).find("nemo llm ") != std::string::npos)
+    return import_nemo_recipe(file, options.recipe_gpus, options.recipe, options.sets);
   if (kind == "nemo") return import_nemo(file);
-  if (kind == "bridge") return import_bridge(file, options.recipe_gpus, options.recipe, overrides);
+  if (kind == "bridge") return import_bridge(file, options.recipe_gpus, options.recipe, overrides, options.sets);
   if (kind == "accelerate") return import_accelerate(file, options.sets);
-  if (kind == "torchtitan") return import_torchtitan(file, options.gpus);
+  if (kind == "torchtitan") return import_torchtitan(file, options.gpus, options.recipe, overrides);
   if (kind == "deepspeed") return import_deepspeed(file, options.gpus, options.sets);
   if (kind == "nanotron") return import_nanotron(file);
   if (kind == "primus") return import_primus(file, options.gpus, options.sets);
@@ -224,7 +245,12 @@ Draft draft_or_hint(const std::string& kind, const ImportOptions& options, const
     std::string other;
     try {
       if (std::filesystem::is_regular_file(file, none)) other = import_kind(file);
-    } catch (const UserError&) {
+    } catch (const UserError& other_form) {
+      // What it is, where that is known and nothing imports it.
+      const std::string what = other_form.what();
+      const std::size_t begin = what.find("got "), end = what.find(", expected a file to be imported");
+      if (begin != std::string::npos && end != std::string::npos)
+        throw UserError(fmt::format("{}; it is {}", error.what(), what.substr(begin + 4, end - begin - 4)));
       other = kind;  // no better word
     }
     if (other.empty() || other == kind) throw;
@@ -270,6 +296,25 @@ CommandOptions declare_topology_import(CommandOptions app, const std::shared_ptr
                   "rate of one NVLink or XGMI link per direction (default '25 GB/s')")
       .type_name("RATE");
   return topology;
+}
+
+/// Recipes in Python, of NeMo 2 and of Megatron-Bridge.
+std::pair<CommandOptions, CommandOptions> declare_recipe_imports(CommandOptions app,
+                                                                 const std::shared_ptr<ImportOptions>& options) {
+  CommandOptions nemo = app.add_subcommand("nemo", "a recipe of NeMo 2 (Python), or a configuration of NeMo 1 (YAML)");
+  nemo.add_option("file", options->file, "the recipe or the configuration").required().type_name("FILE.py|FILE.yaml");
+  CommandOptions bridge = app.add_subcommand(
+      "bridge",
+      "a recipe of Megatron-Bridge (Python, or the YAML of its ConfigContainer): import bridge FILE [OVERRIDE]...");
+  bridge.add_option("file", options->file, "the recipe").required().type_name("FILE.py|FILE.yaml");
+  bridge.allow_extras();
+  for (CommandOptions sub : {nemo, bridge}) {
+    sub.add_option("--recipe", options->recipe, "the function whose recipe is meant, where a file has several")
+        .type_name("FUNCTION");
+    sub.add_option("--gpus", options->recipe_gpus, "GPUs of the job, in place of what the recipe says")
+        .check(Range(1, 1 << 20));
+  }
+  return {nemo, bridge};
 }
 
 CommandOptions declare_graph_import(CommandOptions app, const std::shared_ptr<ImportOptions>& options) {
@@ -340,6 +385,8 @@ Action declare_import(CommandOptions app) {
   app.add_option("--gpus", options->recipe_gpus,
                  "GPUs of the job, where the file does not say, or in place of what it says")
       .check(Range(1, 1 << 20));
+  app.add_option("--recipe", options->recipe, "the function whose recipe is meant, where a file in Python has several")
+      .type_name("FUNCTION");
   CommandOptions hf = app.add_subcommand("hf", "a model's config.json of Hugging Face transformers");
   hf.add_option("file", options->file,
                 fmt::format("config.json of the model; model_type is one of {}", fmt::join(known_model_types(), ", ")))
@@ -350,24 +397,19 @@ Action declare_import(CommandOptions app) {
       app.add_subcommand("megatron", "a launch script of Megatron-LM, or its arguments: import megatron FILE|ARGS");
   megatron.allow_extras();
   declare_script(megatron, options);
-  CommandOptions nemo = app.add_subcommand("nemo", "a recipe of NeMo 2 (Python), or a configuration of NeMo 1 (YAML)");
-  nemo.add_option("file", options->file, "the recipe or the configuration").required().type_name("FILE.py|FILE.yaml");
-  CommandOptions bridge = app.add_subcommand(
-      "bridge",
-      "a recipe of Megatron-Bridge (Python, or the YAML of its ConfigContainer): import bridge FILE [OVERRIDE]...");
-  bridge.add_option("file", options->file, "the recipe").required().type_name("FILE.py|FILE.yaml");
-  bridge.allow_extras();
-  for (CommandOptions sub : {nemo, bridge}) {
-    sub.add_option("--recipe", options->recipe, "the function whose recipe is meant, where a file has several")
-        .type_name("FUNCTION");
-    sub.add_option("--gpus", options->recipe_gpus, "GPUs of the job, in place of what the recipe says")
-        .check(Range(1, 1 << 20));
-  }
+  const auto [nemo, bridge] = declare_recipe_imports(app, options);
   CommandOptions accelerate =
       app.add_subcommand("accelerate", "a configuration of Hugging Face Accelerate; --set model=NAME says the model");
   accelerate.add_option("file", options->file, "the configuration").required().type_name("FILE.yaml");
-  CommandOptions torchtitan = app.add_subcommand("torchtitan", "a training configuration of TorchTitan (TOML)");
-  torchtitan.add_option("file", options->file, "the configuration").required().type_name("FILE.toml");
+  CommandOptions torchtitan =
+      app.add_subcommand("torchtitan",
+                         "a training configuration of TorchTitan (TOML, or a config_registry.py): import torchtitan "
+                         "FILE [--SECTION.KEY VALUE]...");
+  torchtitan.add_option("file", options->file, "the configuration").required().type_name("FILE.toml|FILE.py");
+  torchtitan.allow_extras();
+  torchtitan
+      .add_option("--recipe", options->recipe, "the function whose configuration is meant, where a file has several")
+      .type_name("FUNCTION");
   CommandOptions deepspeed =
       app.add_subcommand("deepspeed", "a configuration of DeepSpeed; --set model=NAME says the model");
   deepspeed.add_option("file", options->file, "the configuration").required().type_name("FILE.json");
@@ -412,14 +454,15 @@ Action declare_import(CommandOptions app) {
               {"kubernetes", kubernetes},
               {"topology", declare_topology_import(app, options)}};
   for (const auto& server : declare_server_imports(app, options)) kinds.push_back(server);
-  return [options, kinds, bridge] {
+  return [options, kinds] {
     std::string kind;
     for (const auto& [name, sub] : kinds) {
       if (!sub.parsed()) continue;
       kind = name;
       options->arguments = sub.remaining();
     }
-    return import_file(kind, *options, bridge.remaining());
+    return import_file(kind, *options,
+                       kind == "bridge" || kind == "torchtitan" ? options->arguments : std::vector<std::string>{});
   };
 }
 

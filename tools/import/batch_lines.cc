@@ -34,6 +34,12 @@ void take(const Request& request, std::map<std::string, std::string>& variables)
     const std::string_view count = behind_colon(request.value);
     if (is_number(count)) set({"SLURM_GPUS_ON_NODE"}, count);
   }
+  // What a job asks for by name says which boards its nodes have.
+  if (request.name == "--constraint" || request.name == "-C") set({"SBATCH_CONSTRAINT"}, request.value);
+  if (request.name == "--partition" || request.name == "-p") set({"SBATCH_PARTITION"}, request.value);
+  if ((generic || request.name == "--gpus-per-node" || request.name == "--gpus") &&
+      request.value.find(':') != std::string_view::npos)
+    set({"SBATCH_GRES"}, request.value);
   if (!is_number(request.value)) return;
   if (request.name == "--nodes" || request.name == "-N") set({"SLURM_NNODES", "SLURM_JOB_NUM_NODES"}, request.value);
   if (request.name == "--ntasks" || request.name == "-n") set({"SLURM_NTASKS"}, request.value);

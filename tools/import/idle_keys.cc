@@ -50,6 +50,7 @@ void collect_leaves(const Settings& node, Path& path, std::vector<std::pair<Path
     return;
   }
   for (const auto& [key, member] : node.members()) {
+    if (key.starts_with("_") && key.ends_with("_")) continue;  // what made an object of Python's, no key of the file
     path.push_back(key);
     collect_leaves(member, path, leaves);
     path.pop_back();

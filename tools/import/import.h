@@ -109,20 +109,29 @@ struct ModelGraph;
 Draft import_graph(const std::string& file, ModelGraph graph, const std::vector<std::string>& cuts);
 /// `sets`: what the user lays over it, which stands for values that the script does not say.
 Draft import_megatron(const LaunchScript& script, const std::vector<std::string>& sets = {});
+/// A log whose first lines print the arguments of a training of Megatron-LM's.
+bool is_megatron_log(const std::string& text);
+Draft import_megatron_log(const std::string& file, const std::vector<std::string>& sets);
 /// `gpus`: of the job, which these files do not say. `sets`: what the user lays over it; one has to name the model.
-Draft import_torchtitan(const std::string& file, std::int64_t gpus);
+/// `function`: whose configuration, of a file in Python that has several. `overrides`: as its launches say them
+/// ("--training.seq_len", "4096").
+Draft import_torchtitan(const std::string& file, std::int64_t gpus, const std::string& function = "",
+                        const std::vector<std::string>& overrides = {});
 Draft import_deepspeed(const std::string& file, std::int64_t gpus, const std::vector<std::string>& sets);
 /// A recipe of NeMo 2 in Python. `gpus`: of the job; 0: what the recipe says. `function`: whose recipe, where the file
-/// holds several, else empty.
-Draft import_nemo_recipe(const std::string& file, std::int64_t gpus, const std::string& function);
+/// holds several, else empty. `sets`: what the user lays over it, which may name the model.
+Draft import_nemo_recipe(const std::string& file, std::int64_t gpus, const std::string& function,
+                         const std::vector<std::string>& sets = {});
 /// A recipe of Megatron-Bridge, in Python or as the YAML that it writes. `gpus`: of the job; 0: what the recipe's name
 /// says, or a replica. `overrides`: as its scripts take them ("model.tensor_model_parallel_size=2").
 Draft import_bridge(const std::string& file, std::int64_t gpus, const std::string& function,
-                    const std::vector<std::string>& overrides);
+                    const std::vector<std::string>& overrides, const std::vector<std::string>& sets = {});
 Draft import_accelerate(const std::string& file, const std::vector<std::string>& sets);
 Draft import_nanotron(const std::string& file);
 /// A model that ships, with the options of a launch over it; an empty name: the options say the model.
 Draft import_megatron_over(const LaunchLine& line, const std::string& model, const std::vector<std::string>& sets);
+/// Likewise, with the options named that change nothing.
+Draft import_with_idle_options(const LaunchLine& line, const std::string& model, const std::vector<std::string>& sets);
 Draft import_primus(const std::string& file, std::int64_t gpus, const std::vector<std::string>& sets);
 /// `gpus`: of the job. `sets`: which may name the model.
 Draft import_axolotl(const std::string& file, std::int64_t gpus, const std::vector<std::string>& sets);

@@ -17,11 +17,13 @@ struct Mark {
   const char* kind;
   std::vector<const char*> all;   // that a file of this kind holds
   const char* instead = nullptr;  // what to do with a file that is not imported
+  bool script = false;            // of a kind whose other files are none
 };
 
 const std::vector<Mark>& marks() {
   static const std::vector<Mark> kMarks = {
       {"mllog", {":::MLLOG"}},
+      {"megatron", {"end of arguments ---"}},
       {"kubernetes", {"apiVersion:", "\nkind:"}},
       {"kubernetes", {"\"apiVersion\"", "\"kind\"", "\"spec\""}},
       {"", {"traceEvents"}, "a profiler's trace: orrery diff TRACE SCENARIO, orrery learn TRACE --scenario SCENARIO"},
@@ -33,6 +35,21 @@ const std::vector<Mark>& marks() {
        "a launch of verl's: what it trains and generates is a section `rl:` of a scenario; orrery list trained names "
        "some that ship, and docs/rl.md says every key"},
       {"",
+       {"openrlhf.cli"},
+       "a launch of OpenRLHF's: what it trains and generates is a section `rl:` of a scenario; orrery list trained "
+       "names some that ship, and docs/rl.md says every key"},
+      {"",
+       {"swift rlhf"},
+       "a launch of SWIFT's that generates answers: what it trains and generates is a section `rl:` of a scenario; "
+       "docs/rl.md says every key"},
+      {"",
+       {"tps:", "mfu:"},
+       "a log of TorchTitan's steps, which says no layout: orrery import torchtitan CONFIG, and its tokens a second a "
+       "GPU beside it"},
+      {"",
+       {"train_step_timing in s"},
+       "a log of NeMo's steps, which says no layout: orrery import nemo RECIPE, and its times beside it"},
+      {"",
        {"policy:", "model_name:", "cluster:", "gpus_per_node:"},
        "a configuration of NeMo RL's: what it trains and generates is a section `rl:` of a scenario; orrery list "
        "trained names some that ship, and docs/rl.md says every key"},
@@ -40,6 +57,29 @@ const std::vector<Mark>& marks() {
        {"model_name_or_path:", "infer_backend:"},
        "a configuration for answers alone: orrery serving --model NAME --device NAME --gpus N"},
       {"", {"export_dir:"}, "a configuration that merges or exports weights, which trains nothing"},
+      {"nemo", {"nemo llm "}, nullptr, true},
+      {"megatron", {"megatron sft"}},
+      {"megatron", {"megatron pt "}},
+      {"",
+       {"-m torchtitan.train"},
+       "a launch of TorchTitan's: orrery import torchtitan CONFIG [--SECTION.KEY VALUE]... with the file that it names "
+       "and its options"},
+      {"", {"primus-cli"}, "a launch of Primus's: orrery import primus EXPERIMENT.yaml with the file that it names"},
+      {"",
+       {"accelerate launch"},
+       "a launch by Accelerate: orrery import accelerate CONFIG.yaml --set model=NAME with the file that it names"},
+      {"",
+       {"run_train.py", "--config-file"},
+       "a launch of nanotron's: orrery import nanotron CONFIG.yaml with its file"},
+      {"",
+       {"swift sft"},
+       "a launch of SWIFT's around Transformers: orrery run --model NAME --device NAME --gpus N, or orrery import "
+       "deepspeed FILE --set model=NAME for the configuration that it names"},
+      {"", {"tune run"}, "a launch of torchtune's: orrery run --model NAME --device NAME --gpus N"},
+      {"",
+       {"deepspeed ", "--model_name_or_path"},
+       "a launch by DeepSpeed of a trainer of Transformers: orrery import deepspeed FILE --set model=NAME with the "
+       "configuration that it names"},
       {"topology", {"<system", "<gpu"}},
       {"topology", {"LinkUp", "==>"}},
       {"topology", {"GPU0", "GPU1"}},
@@ -116,7 +156,7 @@ std::string import_kind(const std::string& file) {
   const std::string text = read_text(file);
   const bool shell = is_shell(text);
   for (const Mark& mark : marks()) {
-    if (shell && !of_scripts(mark)) continue;
+    if (shell && !of_scripts(mark) && !mark.script) continue;
     const bool here = std::all_of(mark.all.begin(), mark.all.end(),
                                   [&](const char* word) { return text.find(word) != std::string::npos; });
     if (!here) continue;

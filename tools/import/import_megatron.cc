@@ -16,6 +16,7 @@
 #include "tools/import/hybrid_letters.h"
 #include "tools/import/idle_keys.h"
 #include "tools/import/import.h"
+#include "tools/import/known_devices.h"
 #include "tools/import/known_optimizers.h"
 #include "tools/import/known_vocabularies.h"
 #include "tools/import/launch_ways.h"
@@ -24,6 +25,7 @@
 #include "tools/import/megatron_forks.h"
 #include "tools/import/megatron_launch.h"
 #include "tools/import/megatron_newer.h"
+#include "tools/import/megatron_site.h"
 #include "tools/import/megatron_stacks.h"
 #include "workloads/schedules/schedule.h"
 
@@ -276,6 +278,7 @@ void remark_on_vision(const Launch& launch, Draft& draft) {
   std::vector<std::string> here;
   for (const char* flag : {"vision-tower", "patch-size", "image-size", "image-folder", "img-h", "patch-dim"})
     if (launch.has(flag)) here.push_back(std::string("--") + flag);
+  if (launch.text("model-provider").find("vlm") != std::string::npos) here.emplace_back("--model-provider");
   if (!here.empty())
     draft.first(
         fmt::format("vision encoder ({}): left out, with the tokens of images; the language model alone is "
@@ -313,7 +316,11 @@ void take_model(Launch& launch, Draft& draft) {
   take_vocabulary(launch, draft);
   remark_on_vision(launch, draft);
   if (t5) take_stack_lengths(launch, draft);
-  if (!t5) draft.set("model.seq", launch.need("seq-length"), launch.place("seq-length"));
+  if (!t5) {  // megatron/training/arguments.py: of the two names the other stands for it
+    const char* const length = launch.has("seq-length") ? "seq-length" : "encoder-seq-length";
+    const bool said = launch.has(length);
+    draft.set("model.seq", launch.need(said ? length : "seq-length"), launch.place(said ? length : "seq-length"));
+  }
   draft.set("model.tied_embeddings", !launch.flag("untie-embeddings-and-output-weights"));
 
   std::string positions = "learned_absolute";
@@ -460,8 +467,7 @@ std::int64_t take_machine(Launch& launch, Draft& draft, std::int64_t replica, st
                     least, *gpus));
     gpus = least;
   }
-  draft.set("cluster.device", std::string("h100-sxm-80gb"));
-  draft.assumed("cluster.device", "h100-sxm-80gb; --set cluster.device=NAME, cluster.fabric=NAME for another machine");
+  const std::string device = take_device(launch, draft);
   draft.set("cluster.gpus", *gpus);
   constexpr std::int64_t kLargestNode = 8;  // of the device that stands in
   if (per_node && *per_node > kLargestNode)
@@ -471,7 +477,7 @@ std::int64_t take_machine(Launch& launch, Draft& draft, std::int64_t replica, st
                     *per_node, kLargestNode, *per_node));
   else if (per_node && *per_node > 0 && *gpus >= *per_node)
     draft.set("cluster.gpus_per_node", *per_node);
-  if (*gpus > (per_node ? *per_node : 8)) draft.set("cluster.fabric", std::string("ndr-rail"));
+  if (*gpus > (per_node ? *per_node : 8)) draft.set("cluster.fabric", std::string(usual_fabric(device)));
   return *gpus;
 }
 
@@ -699,6 +705,7 @@ Draft import_way(const LaunchLine& line, const std::vector<std::string>& sets, c
   Launch launch(line, sets, draft);
   if (!model.empty()) return import_over_model(launch, draft, model);
   draft.set("name", file.has_extension() ? file.stem().string() : std::string("megatron"));
+  remark_on_reinforcement(launch, draft);
   take_model(launch, draft);
   take_layout(launch, draft);
   take_precision(launch, draft);
@@ -706,6 +713,7 @@ Draft import_way(const LaunchLine& line, const std::vector<std::string>& sets, c
   if (!draft.has("attention"))
     draft.assumed("attention", "the default of the software; no --attention-backend is given");
   take_software(launch, draft);
+  take_environment(launch, draft);
   take_padding(launch, draft);
   remark_on_the_rest(launch, draft, has_experts(launch));
   return draft;
@@ -717,6 +725,21 @@ Draft import_megatron_over(const LaunchLine& line, const std::string& model, con
   return import_way(line, sets, model);
 }
 
+Draft import_with_idle_options(const LaunchLine& line, const std::string& model, const std::vector<std::string>& sets) {
+  Draft draft = import_way(line, sets, model);
+  std::vector<SaidKey> said;
+  for (const LaunchOption& option : line.options) {
+    const std::string words = option.values.empty() ? "" : fmt::format(" {}", fmt::join(option.values, " "));
+    said.push_back({{option.name}, "--" + option.name + words});
+  }
+  tell_idle(draft, said, [&](std::size_t i) {
+    LaunchLine rest = line;
+    rest.options.erase(rest.options.begin() + static_cast<std::ptrdiff_t>(i));
+    return import_way(rest, sets, model);
+  });
+  return draft;
+}
+
 Draft import_megatron(const LaunchScript& script, const std::vector<std::string>& sets) {
   Draft draft = draft_of_ways(script, [&](std::size_t way) { return import_way(script.ways[way], sets); });
   std::vector<SaidKey> said;
@@ -725,7 +748,11 @@ Draft import_megatron(const LaunchScript& script, const std::vector<std::string>
     for (const LaunchOption& option : line.options) {
       if (std::find(names.begin(), names.end(), option.name) != names.end()) continue;
       names.push_back(option.name);
-      const std::string words = option.values.empty() ? "" : fmt::format(" {}", fmt::join(option.values, " "));
+      // A script that a launcher starts stands behind its last option.
+      const auto program = std::find_if(option.values.begin(), option.values.end(),
+                                        [](const std::string& value) { return value.ends_with(".py"); });
+      const std::vector<std::string> values(option.values.begin(), program);
+      const std::string words = values.empty() ? "" : fmt::format(" {}", fmt::join(values, " "));
       said.push_back({{option.name}, "--" + option.name + words});
     }
   }

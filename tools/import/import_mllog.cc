@@ -19,6 +19,7 @@
 #include "sim/text_file.h"
 #include "tools/import/import.h"
 #include "tools/import/known_devices.h"
+#include "tools/import/logged_configuration.h"
 #include "tools/import/parse_json.h"
 #include "tools/import/unread_lines.h"
 
@@ -53,6 +54,7 @@ struct Log {
   std::vector<double> epochs;                            // seconds of all steps and evaluations
   std::map<std::string, std::string> system;             // of the machine, as its own line has it (:::SYSJSON)
   std::set<std::string> beside;                          // statistics and metadata that nothing here reads
+  LoggedConfiguration configuration;                     // where the run prints it
   UnreadLines other_lines;
 };
 
@@ -86,7 +88,7 @@ class LogReader {
       ++number;
       const std::size_t mark = line.find(":::MLLOG");
       if (mark == std::string::npos) {
-        if (take_system(line)) continue;
+        if (take_system(line) || log_.configuration.take(line)) continue;
         if (line.find_first_not_of(" \t\r") != std::string::npos) log_.other_lines.add(number, line);
         continue;
       }
@@ -219,7 +221,14 @@ std::int64_t take_machine(const Log& log, Draft& draft) {
   const std::int64_t said = std::atoll(text.c_str());
   if (nodes == 0) nodes = said >= 1 && said <= 100'000 ? said : 1;
   if (each == 0) each = board != nullptr ? board->per_node : 8;
-  const std::int64_t gpus = std::min<std::int64_t>(nodes * each, 1 << 20);
+  const std::int64_t run = log.configuration.gpus();
+  const std::int64_t gpus =
+      run > 0 ? std::min<std::int64_t>(run, 1 << 20) : std::min<std::int64_t>(nodes * each, 1 << 20);
+  if (run > 0 && run != nodes * each)
+    draft.first(
+        fmt::format("cluster.gpus: {}, as the configuration that the log prints says; of submission_platform "
+                    "\"{}\" they would be {}",
+                    run, text, nodes * each));
   const std::string device = board != nullptr ? board->device : "h100-sxm-80gb";
   draft.set("cluster.device", device);
   draft.set("cluster.gpus", gpus);
@@ -436,10 +445,19 @@ Draft import_mllog(const std::string& file, const std::vector<std::string>& sets
     draft.set("software", std::string("hugectr"));
     draft.assumed("precision, software", "fp16 and hugectr, with which the benchmark is run; the log does not say");
   } else {
-    take_micro(log, draft, file, sets, gpus, global);
+    std::vector<std::string> laid = sets;  // the user's first, which hold
+    if (log.configuration.lays_out()) {
+      for (const std::string& degree : log.configuration.degrees()) laid.push_back(degree);
+      log.configuration.lay(draft);
+    }
+    take_micro(log, draft, file, laid, gpus, global);
+    if (const std::int64_t micro = log.configuration.micro_batch(); micro > 0) draft.set("batch.micro", micro);
     take_adapter(log, draft, benchmark);
-    draft.assumed("parallelism, batch.micro, precision, software",
-                  "the log does not say them: one GPU a replica is taken; --set parallelism.tensor=...");
+    if (log.configuration.lays_out())
+      draft.assumed("software", "the log does not say it; --set software=NAME");
+    else
+      draft.assumed("parallelism, batch.micro, precision, software",
+                    "the log does not say them: one GPU a replica is taken; --set parallelism.tensor=...");
   }
   const double sequence = log.values.contains("max_sequence_length") ? real(count_of("max_sequence_length")) : 2048;
   draft.set("measured.iteration_s", fmt::format("{:.6g}", take_step(log, draft, benchmark, sequence, real(global))));

@@ -10,6 +10,7 @@
 #include <cctype>
 #include <charconv>
 #include <filesystem>
+#include <map>
 #include <numeric>
 #include <set>
 
@@ -21,10 +22,13 @@
 #include "tools/import/known_optimizers.h"
 #include "tools/import/known_recipes.h"
 #include "tools/import/known_vocabularies.h"
+#include "tools/import/launch_commands.h"
 #include "tools/import/megatron_flags.h"
 #include "tools/import/python_recipe.h"
 #include "tools/import/python_values.h"
 #include "tools/import/recipe_graphs.h"
+#include "tools/import/recipe_keys.h"
+#include "tools/import/recipe_layout.h"
 #include "tools/import/recipe_model.h"
 #include "tools/import/sections.h"
 #include "workloads/schedules/schedule.h"
@@ -43,6 +47,7 @@ struct Recipe {
   bool bridge = false;
   std::string file, function;
   Settings whole;                    // as it was read, names of objects and all
+  std::string model;                 // that the user says it is of; empty: what it says itself
   std::string library;               // the recipe of theirs that it is or changes: llama3_70b; empty: none
   std::vector<std::string> unknown;  // "path = what only a run can say"
   std::vector<std::string> none;     // paths that are set to None
@@ -60,7 +65,12 @@ Settings said_members(const Settings& value, const std::string& path, Recipe& re
     const bool opaque = member.is_mapping() && member.find("_target_") != nullptr &&
                         std::all_of(member.members().begin(), member.members().end(),
                                     [](const auto& each) { return each.first.starts_with("_"); });
-    if (opaque)
+    const std::string target = opaque ? python_target(member) : "";
+    static const std::set<std::string> kTypes{"torch.float32", "torch.bfloat16", "torch.float16", "torch.float64",
+                                              "torch.uint8",   "torch.float",    "torch.half"};
+    if (kTypes.contains(target))
+      rest.set(key, Settings::scalar(target, member.place(), true));
+    else if (opaque)
       recipe.unknown.push_back(fmt::format("{} = {}", here, python_target(member)));
     else if (member.is_null())
       recipe.none.push_back(here);
@@ -235,7 +245,9 @@ void take_sharding(Sections& config, Draft& draft, const Recipe& recipe, std::in
   const std::string ddp = recipe.bridge ? "ddp." : "trainer.strategy.ddp.";
   const bool sharded = config.flag({ddp + "use_distributed_optimizer", "optimizer.use_distributed_optimizer",
                                     "optim.config.use_distributed_optimizer"},
-                                   true);
+                                   true) ||
+                       // Megatron-Core shares out the states of Muon by layers, whatever the flag says.
+                       config.word({"optimizer.optimizer"}, "").starts_with("dist_");
   const bool fsdp =
       config.flag({ddp + "use_megatron_fsdp", ddp + "use_custom_fsdp", "dist.use_megatron_fsdp"}, false) ||
       config.word({recipe.layout() + ".fsdp"}, "") == "megatron";
@@ -277,29 +289,6 @@ bool overlaps_tensor(Sections& config, const Recipe& recipe) {
   return overlap;
 }
 
-/// Of the model that ships, or that the recipe describes; 0: by blocks.
-std::int64_t layers_of(const Settings& model) {
-  const bool named = model.find("inherits") != nullptr && model.find("layers") == nullptr;
-  if (!named) return model.get_int("layers", 0);
-  return scenarios::resolve(scenarios::shelf_of("models"), model).document.get_int("layers", 0);
-}
-
-/// First and last stages of other numbers of layers than the rest, which share evenly.
-void take_uneven_ends(Sections& config, Draft& draft, const std::string& at, std::int64_t stages, std::int64_t chunks) {
-  const std::int64_t first = config.count({at + "num_layers_in_first_pipeline_stage"}, 0, 0),
-                     last = config.count({at + "num_layers_in_last_pipeline_stage"}, 0, 0),
-                     layers = layers_of(draft.document().at("model"));
-  if (first + last == 0) return;
-  const std::int64_t others = stages - (first > 0 ? 1 : 0) - (last > 0 ? 1 : 0), rest = layers - first - last;
-  if (chunks > 1 || others < 1 || rest < others || rest % others != 0)
-    return draft.ignored("num_layers_in_first_pipeline_stage, num_layers_in_last_pipeline_stage",
-                         "layers are shared out as evenly as can be");
-  std::vector<std::int64_t> split(static_cast<std::size_t>(stages), rest / others);
-  if (first > 0) split.front() = first;
-  if (last > 0) split.back() = last;
-  draft.apply(fmt::format("parallelism.stage_layers=[{}]", fmt::join(split, ", ")));
-}
-
 void take_layout(Sections& config, Draft& draft, const Recipe& recipe, std::int64_t asked, bool mixture) {
   const std::string at = recipe.layout() + ".", sizes = recipe.sizes() + ".";
   const auto degree = [&](const char* key) {
@@ -309,7 +298,7 @@ void take_layout(Sections& config, Draft& draft, const Recipe& recipe, std::int6
   };
   const std::int64_t tensor = degree("tensor_model_parallel_size"), stages = degree("pipeline_model_parallel_size"),
                      context = degree("context_parallel_size"), expert = degree("expert_model_parallel_size"),
-                     chunks = degree("virtual_pipeline_model_parallel_size");
+                     said_chunks = degree("virtual_pipeline_model_parallel_size");
   const std::int64_t expert_tensor = config.count({at + "expert_tensor_parallel_size"}, mixture ? 0 : 1, 0);
   draft.set("parallelism.tensor", tensor);
   draft.set("parallelism.pipeline", stages);
@@ -320,7 +309,9 @@ void take_layout(Sections& config, Draft& draft, const Recipe& recipe, std::int6
     else if (by != "p2p")
       draft.ignored("cp_comm_type " + by, "a ring is simulated");
   }
-  take_uneven_ends(config, draft, at, stages, stages > 1 ? chunks : 1);
+  const std::int64_t by_hand = stages > 1 ? take_layout_by_hand(config, draft, at, stages) : 0;
+  const std::int64_t chunks = by_hand > 0 ? by_hand : said_chunks;
+  if (by_hand == 0) take_uneven_ends(config, draft, at, stages, stages > 1 ? chunks : 1);
   draft.set("parallelism.virtual_pipeline", stages > 1 ? chunks : 1);
   draft.set("parallelism.schedule", std::string(workloads::usual_schedule(stages > 1 ? chunks : 1).name));
   if (expert > 1) {
@@ -412,12 +403,20 @@ void take_precision(Sections& config, Draft& draft, const Recipe& recipe) {
   if (given != nullptr && given->is_sequence() && !given->items().empty()) name = python_target(given->items().front());
   if (given != nullptr && given->is_scalar()) config.find(at);
   config.find(at + ".precision");
-  const Settings* eight = config.find(at + ".fp8");
-  const Settings* four = config.find(at + ".fp4");
+  // A mixed_precision lays its own over what the model says.
+  const std::string sizes = recipe.sizes() + ".", from = given == nullptr ? sizes : at + ".";
+  const Settings* eight = config.find(from + "fp8");
+  const Settings* four = config.find(from + "fp4");
+  for (const char* key : {"fp8", "fp8_recipe", "fp8_param", "fp4", "fp4_recipe"}) {
+    const Settings* own = config.find(sizes + key);
+    if (given != nullptr && own != nullptr)
+      draft.ignored(fmt::format("{}{} = {}", sizes, key, own->is_scalar() ? own->text() : "..."),
+                    at + " stands instead");
+  }
   std::string type = eight == nullptr && four == nullptr ? type_of(name, given, recipe, at, draft) : "";
   if (eight != nullptr) {
     eight->as_choice({"e4m3", "hybrid"});
-    const std::string way = config.word({at + ".fp8_recipe"}, "delayed");
+    const std::string way = config.word({from + "fp8_recipe"}, "delayed");
     type = way == "mxfp8" ? "mxfp8" : way == "blockwise" ? "fp8-blockwise" : "fp8";
   }
   if (four != nullptr) type = "nvfp4";
@@ -437,7 +436,7 @@ void take_precision(Sections& config, Draft& draft, const Recipe& recipe) {
   draft.set("precision.activations", wide);
   const bool fp32 = config.flag({at + ".grad_reduce_in_fp32", ddp + "grad_reduce_in_fp32"}, true);
   draft.set("precision.gradients", fp32 ? std::string("fp32") : wide);
-  if (config.flag({at + ".fp8_param_gather", at + ".fp8_param"}, false))
+  if (config.flag({at + ".fp8_param_gather", from + "fp8_param", ddp + "fp8_param_gather"}, false))
     draft.set("precision.parameters", std::string("fp8"));
 }
 
@@ -484,6 +483,19 @@ void take_recipe_offload(Sections& config, Draft& draft) {
   if (overlaps) draft.set("offload.optimizer_overlap", true);
 }
 
+/// By its name, or by that of a function of another file that makes it: distributed_muon_with_cosine_annealing.
+void take_recipe_optimizer(Sections& config, Draft& draft, const Recipe& recipe) {
+  std::string name = config.word({"optimizer.optimizer", "optim.config.optimizer"}, "");
+  const Settings* whole = recipe.whole.find("optimizer");
+  const std::string maker = whole != nullptr ? python_target(*whole) : "";
+  const bool made = name.empty() && !maker.empty() && maker != "optimizer" && !maker.ends_with("OptimizerConfig");
+  if (made) {
+    name = maker.find("muon") != std::string::npos ? "muon" : "adam";
+    draft.first(fmt::format("optimizer = {}: what it makes is not in this file; {} is taken", maker, name));
+  }
+  take_optimizer(name.empty() ? "adam" : name, draft);
+}
+
 void take_recipe_training(Sections& config, Draft& draft, const Recipe& recipe) {
   const std::int64_t global = draft.document().at("batch").get_int("global", 1),
                      seq = draft.document().at("model").get_int("seq", 1);
@@ -511,8 +523,8 @@ void take_recipe_training(Sections& config, Draft& draft, const Recipe& recipe) 
       draft.first(fmt::format("peft: what the recipe that is called makes is not in this file; {} of rank {} is taken",
                               kind, config.count({"peft.dim"}, 32)));
     }
-    if (kind.substr(kind.rfind('.') + 1) != "LoRA" && kind != "lora")
-      adapter->fail(fmt::format("got {}, expected LoRA, or none", kind));
+    const bool known = kind.ends_with("LoRA") || kind.ends_with("[lora]") || kind == "lora";
+    if (!known || kind.ends_with("CanonicalLoRA")) adapter->fail(fmt::format("got {}, expected LoRA, or none", kind));
     draft.set("finetune.kind", std::string("lora"));
     draft.set("finetune.rank", config.count({"peft.dim"}, 32));
     // Theirs are linear_qkv and linear_proj beside attention, linear_fc1 and linear_fc2 beside the MLP.
@@ -533,8 +545,30 @@ void take_recipe_training(Sections& config, Draft& draft, const Recipe& recipe) 
   } else if (adapter != nullptr && adapter->is_scalar() && adapter->text() == "lora") {
     draft.apply("finetune={kind: lora, rank: 32, modules: all}");
   }
-  take_optimizer(config.word({"optimizer.optimizer", "optim.config.optimizer"}, "adam"), draft);
+  take_recipe_optimizer(config, draft, recipe);
   take_recipe_offload(config, draft);
+}
+
+/// What an MLP applies inside, which is a function of a library's: torch.nn.functional.silu.
+void take_activation(Sections& config, Draft& draft, const Recipe& recipe) {
+  const Settings* given = recipe.whole.find_path(recipe.sizes() + ".activation_func");
+  config.find(recipe.sizes() + ".activation_func");
+  if (given == nullptr || given->is_null()) return;
+  const std::string target = python_target(*given), name = target.substr(target.rfind('.') + 1);
+  const auto has = [&](const char* word) { return name.find(word) != std::string::npos; };
+  if (draft.has("model.inherits"))
+    return draft.ignored("activation_func = " + name, "the model that ships has its own");
+  const Settings* gated = draft.document().find_path("model.gated_mlp");
+  const bool gate = gated != nullptr && gated->as_bool();
+  if (has("squared_relu") || has("relu2"))
+    draft.set("model.activation", std::string("squared_relu"));
+  else if (has("gelu"))
+    draft.set("model.activation", std::string("gelu"));
+  else if (name == "relu")
+    draft.set("model.activation", std::string("relu"));
+  else if (!(gate && (has("silu") || has("swiglu"))))
+    draft.first(fmt::format("activation_func = {}: not known to orrery with{} a gate; the usual one is simulated", name,
+                            gate ? "" : "out"));
 }
 
 /// Keys of mixtures in the recipe of a dense model, which Megatron-Core does not read.
@@ -567,60 +601,24 @@ void take_none(const Sections& config, Draft& draft, const Recipe& recipe) {
 }
 
 void take_remarks(Sections& config, Draft& draft, const Recipe& recipe, const std::vector<std::string>& not_followed) {
-  std::set<std::string> told;
-  for (const std::string& what : not_followed) {
-    if (told.insert(what).second) draft.ignored(recipe.file, what);
-  }
-  std::vector<std::string> rest;
+  tell_not_followed(draft, recipe.file, not_followed);
+  std::vector<std::string> rest, weigh;
   static const std::set<std::string> kTaken{
       "model",   "model.config", "mixed_precision",   "trainer.plugins",      "peft", "trainer.strategy",
       "trainer", "data",         "trainer.callbacks", "model.activation_func"};
   for (const std::string& each : recipe.unknown) {
-    if (!kTaken.contains(each.substr(0, each.find(" = ")))) rest.push_back(each);
+    const std::string path = each.substr(0, each.find(" = "));
+    if (kTaken.contains(path)) continue;
+    // The size of a vocabulary that is that of the model which is named.
+    const bool weighs = config.asked(path) && !each.ends_with(".vocab_size");
+    (weighs ? weigh : rest).push_back(each);
   }
   if (!rest.empty())
     draft.ignored(fmt::format("{}", fmt::join(rest, "; ")), "only a run can say, or not known to orrery");
   take_none(config, draft, recipe);
-  std::set<std::string> known{"checkpoint",     "logger",     "log",
-                              "dist",           "profiling",  "rerun_state_machine",
-                              "scheduler",      "tokenizer",  "rng",
-                              "dataset",        "data",       "ft",
-                              "straggler",      "resume",     "name",
-                              "nvrx_straggler", "dir",        "optim",
-                              "optimizer",      "env",        "tensor_inspect",
-                              "train",          "validation", "ddp",
-                              "comm_overlap",   "peft",       "inprocess_restart",
-                              "mixed_precision"};
-  for (const char* key : {"accelerator", "accumulate_grad_batches", "callbacks", "limit_test_batches",
-                          "log_every_n_steps", "logger", "plugins", "precision", "use_distributed_sampler"})
-    known.insert(std::string("trainer.") + key);
-  for (const char* key : {"ddp.average_in_collective", "ddp.check_for_nan_in_grad", "gradient_as_bucket_view",
-                          "ckpt_async_save", "ckpt_parallel_load", "ckpt_include_optimizer", "pipeline_dtype"})
-    known.insert("trainer.strategy." + std::string(key));
-  for (const char* key : {"transformer_impl",
-                          "cuda_graph_warmup_steps",
-                          "cross_entropy_loss_fusion",
-                          "cross_entropy_fusion_impl",
-                          "fine_grained_activation_offloading",
-                          "version",
-                          "init_method_std",
-                          "layernorm_epsilon",
-                          "rotary_base",
-                          "rotary_percent",
-                          "hidden_dropout",
-                          "attention_dropout",
-                          "apply_rope_fusion",
-                          "bias_activation_fusion",
-                          "bias_dropout_fusion",
-                          "masked_softmax_fusion",
-                          "gradient_accumulation_fusion",
-                          "moe_aux_loss_coeff",
-                          "moe_router_load_balancing_type",
-                          "moe_router_force_load_balancing",
-                          "persist_layer_norm"})
-    known.insert(recipe.sizes() + "." + key);
-  config.remark_on_the_rest(draft, known,
-                            "changes no work of a step that is modelled, or goes with the generation of software");
+  tell_recipe_keys(config, draft, recipe.bridge);
+  if (!weigh.empty())
+    draft.first(fmt::format("{}: only a run can say; what stands without it is simulated", fmt::join(weigh, "; ")));
 }
 
 /// Rows of the vocabulary beyond its words: Megatron-Bridge fills up only where it is asked to
@@ -663,14 +661,20 @@ Draft recipe_draft(Recipe recipe, std::int64_t gpus, const std::vector<std::stri
                           recipe.bridge ? "Megatron-Bridge" : "NeMo 2"),
               {recipe.file, 1, 1});
   draft.set("name", std::filesystem::path(recipe.file).stem().string());
-  const bool mixture = take_recipe_model(config, draft, recipe.sizes(), known_model(recipe), recipe.file);
-  if (names_of(recipe).find("_vl") != std::string::npos)
+  const std::string named = recipe.model.empty() ? known_model(recipe) : recipe.model;
+  const bool mixture = take_recipe_model(config, draft, recipe.sizes(), named, recipe.file);
+  const Settings* made = recipe.whole.find("model");
+  const Settings* by = made != nullptr && made->is_mapping() ? made->find("_args_") : nullptr;
+  const std::string of =
+      by != nullptr && by->is_sequence() && !by->items().empty() ? python_target(by->items()[0]) : "";
+  if (names_of(recipe).find("_vl") != std::string::npos || of.find("VL-") != std::string::npos)
     draft.first("vision encoder: left out, with the tokens of images; the language model alone is simulated");
   const Settings* seq =
       config.any({"data.seq_length", "dataset.seq_length", "dataset.sequence_length", recipe.sizes() + ".seq_length"});
   draft.set("model.seq", seq != nullptr ? seq->as_int(1, 100'000'000) : 4096, seq != nullptr ? seq->place() : Place{});
   if (seq == nullptr) draft.assumed("model.seq", "4096; the recipe names no length; --set model.seq=N");
   take_layout(config, draft, recipe, gpus, mixture);
+  take_activation(config, draft, recipe);
   if (mixture) take_recipe_experts(config, draft, recipe.sizes());
   if (!mixture) take_idle_experts(config, draft, recipe.sizes());
   take_precision(config, draft, recipe);
@@ -694,34 +698,6 @@ Draft import_recipe(const Recipe& recipe, std::int64_t gpus, const std::vector<s
   });
 }
 
-/// The text of a module of Python that lies beside the file that imports it, or in the package's tree that the file is
-/// part of. Packages that are installed are not looked for.
-std::optional<PythonModule> module_near(const std::string& name, const std::string& from) {
-  std::error_code error;
-  std::filesystem::path folder = std::filesystem::absolute(from, error).lexically_normal().parent_path();
-  std::size_t dots = 0;
-  while (dots < name.size() && name[dots] == '.') ++dots;
-  for (std::size_t i = 1; i < dots; ++i) folder = folder.parent_path();
-  std::string rest = name.substr(dots);
-  std::replace(rest.begin(), rest.end(), '.', '/');
-  const auto readable = [&](const std::filesystem::path& path) {
-    return std::filesystem::is_regular_file(path, error);
-  };
-  // An absolute name of a package is looked for from each folder above that its first word leads down from.
-  const std::string first = rest.substr(0, rest.find('/'));
-  for (int above = 0; above < 12; ++above) {
-    std::filesystem::path path = folder / (rest + ".py");
-    if (!rest.empty() && readable(path)) return PythonModule{path.string(), read_text(path.string())};
-    path = folder / rest / "__init__.py";
-    if (readable(path)) return PythonModule{path.string(), read_text(path.string())};
-    const std::string inside = folder.filename().string();
-    if (dots > 0 || rest.find('/') == std::string::npos || !folder.has_relative_path()) break;
-    folder = folder.parent_path();
-    if (inside == first && above > 0 && !std::filesystem::exists(folder / first, error)) break;
-  }
-  return std::nullopt;
-}
-
 Recipe read_recipe(const std::string& file, const std::string& function, bool bridge,
                    std::vector<std::string>& not_followed) {
   Recipe recipe;
@@ -736,24 +712,42 @@ Recipe read_recipe(const std::string& file, const std::string& function, bool br
       throw sim::UserError({file, 1, 1}, "model", "is not there, expected a ConfigContainer of Megatron-Bridge");
     return recipe;
   }
-  PythonRecipe read = read_python_recipe(read_text(file), file, function, module_near);
+  const std::string text = read_text(file);
+  const bool command = !bridge && !file.ends_with(".py");
+  PythonRecipe read =
+      read_python_recipe(command ? nemo_command_as_recipe(text, file) : text, file, function, module_near);
   recipe.whole = std::move(read.recipe);
   recipe.function = std::move(read.function);
   not_followed = std::move(read.remarks);
   return recipe;
 }
 
+/// "model=llama3-8b" of what the user lays over it, where that model ships.
+std::string model_of_sets(const std::vector<std::string>& sets) {
+  std::string model;
+  for (const std::string& set : sets) {
+    if (!set.starts_with("model=") || set.find('{') != std::string::npos) continue;
+    model = set.substr(6);
+    scenarios::resolve(scenarios::shelf_of("models"), Settings::scalar(model, {"--set model", 1, 1}, true));
+  }
+  return model;
+}
+
 }  // namespace
 
-Draft import_nemo_recipe(const std::string& file, std::int64_t gpus, const std::string& function) {
+Draft import_nemo_recipe(const std::string& file, std::int64_t gpus, const std::string& function,
+                         const std::vector<std::string>& sets) {
   std::vector<std::string> not_followed;
-  return import_recipe(read_recipe(file, function, false, not_followed), gpus, not_followed);
+  Recipe recipe = read_recipe(file, function, false, not_followed);
+  recipe.model = model_of_sets(sets);
+  return import_recipe(recipe, gpus, not_followed);
 }
 
 Draft import_bridge(const std::string& file, std::int64_t gpus, const std::string& function,
-                    const std::vector<std::string>& overrides) {
+                    const std::vector<std::string>& overrides, const std::vector<std::string>& sets) {
   std::vector<std::string> not_followed;
   Recipe recipe = read_recipe(file, function, true, not_followed);
+  recipe.model = model_of_sets(sets);
   for (const std::string& override_text : overrides) {
     const std::size_t equals = override_text.find('=');
     if (equals == std::string::npos || equals == 0)

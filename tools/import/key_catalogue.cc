@@ -17,6 +17,14 @@ bool is_off(const Settings* value) {
          (value->is_scalar() && (value->text() == "false" || value->text() == "False"));
 }
 
+/// Whether a value is the default that the catalogue has of its key: "auto", "1.0" and 1, "[]", AttnBackend.auto.
+bool is_usual(const Settings* value, const std::string& usual) {
+  if (value->is_sequence()) return usual == "[]" && value->items().empty();
+  if (!value->is_scalar()) return false;
+  const std::string& text = value->text();
+  return text == usual || text + ".0" == usual || text == usual + ".0" || text.ends_with("." + usual);
+}
+
 /// A key of the same section that a misprint may stand for.
 std::string near_path(const std::string& path, const std::vector<std::string>& candidates) {
   const std::size_t end = path.rfind('.') == std::string::npos ? 0 : path.rfind('.') + 1;
@@ -39,10 +47,14 @@ void KeyCatalogue::add(std::span<const NamedKeys> groups, bool weighs) {
   for (const NamedKeys& group : groups) {
     std::istringstream words(group.keys);
     for (std::string key; words >> key;) {
+      if (const std::size_t equals = key.find('='); equals != std::string::npos) {
+        whole_.emplace(key.substr(0, equals), Reason{group.why, weighs, key.substr(equals + 1)});
+        continue;
+      }
       if (key.ends_with("*"))
-        begun_.emplace_back(key.substr(0, key.size() - 1), Reason{group.why, weighs});
+        begun_.emplace_back(key.substr(0, key.size() - 1), Reason{group.why, weighs, {}});
       else
-        whole_.emplace(key, Reason{group.why, weighs});
+        whole_.emplace(key, Reason{group.why, weighs, {}});
     }
   }
 }
@@ -74,12 +86,15 @@ void KeyCatalogue::tell(Sections& config, Draft& draft) const {
       continue;
     }
     config.find(path);
-    const bool off = is_off(value);
+    const bool off = is_off(value) || (!reason.usual.empty() && is_usual(value, reason.usual));
     if (reason.weighs && !off) {
       if (by_reason[reason.why].empty()) weigh.emplace_back(reason.why);
       by_reason[reason.why].push_back(value->is_scalar() ? fmt::format("{} = {}", path, value->text()) : path);
     } else {
-      by_reason[reason.weighs ? "turned off" : reason.why].push_back(path);
+      by_reason[!reason.weighs                          ? reason.why
+                : is_off(value) || reason.usual.empty() ? "turned off"
+                                                        : "as it is by default"]
+          .push_back(path);
     }
   }
   for (auto why = weigh.rbegin(); why != weigh.rend(); ++why) {

@@ -14,7 +14,7 @@
 namespace orrery::tools {
 
 /// A reason, and keys with blanks between them, by their paths; one that ends with * stands for all that begin so, and
-/// a section's for all in it.
+/// a section's for all in it. Of "key=value" the value is the key's default, which weighs nothing.
 struct NamedKeys {
   const char *why, *keys;
 };
@@ -29,6 +29,7 @@ class KeyCatalogue {
   struct Reason {
     const char* why = nullptr;
     bool weighs = false;
+    std::string usual = {};  // its default, where that is neither false nor nothing
   };
   void add(std::span<const NamedKeys> groups, bool weighs);
   Reason of(const std::string& path) const;

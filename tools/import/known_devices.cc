@@ -9,12 +9,18 @@
 namespace orrery::tools {
 
 const KnownDevice* device_in(std::string_view name) {
-  static constexpr KnownDevice kDevices[] = {
-      {"gb300", "gb300", 4},         {"gb200", "gb200", 4},        {"b300", "b300-sxm-288gb", 8},
-      {"b200", "b200-sxm-180gb", 8}, {"gh200", "gh200-96gb", 4},   {"h200", "h200-sxm-141gb", 8},
-      {"h100", "h100-sxm-80gb", 8},  {"h800", "h800-sxm-80gb", 8}, {"a100", "a100-sxm-80gb", 8},
-      {"mi300x", "mi300x", 8},       {"mi325x", "mi325x", 8},      {"mi350x", "mi350x", 8},
-      {"mi355x", "mi355x", 8},       {"vr200", "vr200", 4},        {"r100", "vr200", 4}};
+  static constexpr KnownDevice kDevices[] = {{"gb300", "gb300", 4},         {"gb200", "gb200", 4},
+                                             {"b300", "b300-sxm-288gb", 8}, {"b200", "b200-sxm-180gb", 8},
+                                             {"gh200", "gh200-96gb", 4},    {"h200", "h200-sxm-141gb", 8},
+                                             {"h100", "h100-sxm-80gb", 8},  {"h800", "h800-sxm-80gb", 8},
+                                             {"a100", "a100-sxm-80gb", 8},  {"mi300x", "mi300x", 8},
+                                             {"mi325x", "mi325x", 8},       {"mi350x", "mi350x", 8},
+                                             {"mi355x", "mi355x", 8},       {"vr200", "vr200", 4},
+                                             {"r100", "vr200", 4},          {"h20", "h20-sxm-96gb", 8},
+                                             {"a800", "a800-sxm-80gb", 8},  {"l40s", "l40s-48gb", 8},
+                                             {"a40", "a40-48gb", 8},        {"v100-16g", "v100-sxm-16gb", 8},
+                                             {"v100", "v100-sxm-32gb", 8},  {"mi250x", "mi250x-gcd", 8},
+                                             {"mi250", "mi250x-gcd", 8}};
   std::string text(name);
   std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
   const auto is_letter = [](char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0; };

@@ -188,7 +188,11 @@ std::string model_of_recipe(const std::string& name) {
     if (word.ends_with(length) && word.size() > 5 && !shipped_by_name().contains(word))
       word = word.substr(0, word.size() - std::string(length).size());
   }
-  const auto found = shipped_by_name().find(word);
+  auto found = shipped_by_name().find(word);
+  // The language model of Qwen2.5-VL and of Qwen3-VL is the one that is called so without.
+  const std::size_t vision = word.find("vl");
+  if (found == shipped_by_name().end() && word.starts_with("qwen") && vision != std::string::npos)
+    found = shipped_by_name().find(word.erase(vision, 2));
   return found != shipped_by_name().end() ? found->second : std::string();
 }
 

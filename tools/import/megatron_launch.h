@@ -130,6 +130,17 @@ class Launch {
     }
     return std::nullopt;
   }
+  /// The first value of an option that is there, which says nothing of who takes it.
+  std::string text(const std::string& name) const {
+    const auto found = options_.find(name);
+    return found != options_.end() && !found->second->values.empty() ? found->second->values[0] : "";
+  }
+  /// The text of a variable of the script; empty: it has none.
+  std::string text_of_variable(const std::string& name) const {
+    for (const auto& [variable, text] : line_.variables)
+      if (variable == name) return text;
+    return "";
+  }
   /// What starts the training: "torchrun", "deepspeed".
   const std::string& launcher() const { return line_.launcher; }
   std::string folder_name() const {

@@ -62,6 +62,17 @@ std::optional<std::string> unrolled(const std::string& text) {
 
 }  // namespace
 
+std::vector<std::int64_t> layers_of_letters_by_piece(const std::string& text) {
+  const std::optional<std::string> letters = unrolled(text);
+  if (!letters) return {};
+  std::vector<std::int64_t> pieces{0};
+  for (const char letter : *letters) {
+    if (letter == '|') pieces.push_back(0);
+    if (letter == 't') ++pieces.back();
+  }
+  return pieces;
+}
+
 std::optional<std::int64_t> take_layout_letters(Launch& launch, Draft& draft, std::int64_t layers,
                                                 std::int64_t stages) {
   const char* const flag = "pipeline-model-parallel-layout";
@@ -71,11 +82,7 @@ std::optional<std::int64_t> take_layout_letters(Launch& launch, Draft& draft, st
   if (!letters)
     launch.refuse(flag, fmt::format("got {}, expected letters E, t, m and L with | between stages, as in Et*3|(tt|)*6L",
                                     given->text()));
-  std::vector<std::int64_t> pieces{0};
-  for (const char letter : *letters) {
-    if (letter == '|') pieces.push_back(0);
-    if (letter == 't') ++pieces.back();
-  }
+  const std::vector<std::int64_t> pieces = layers_of_letters_by_piece(given->text());
   const std::int64_t count = std::count(letters->begin(), letters->end(), 't'),
                      number = static_cast<std::int64_t>(pieces.size());
   if (count != layers)

@@ -9,6 +9,8 @@
 
 namespace orrery::tools {
 
+/// Layers of each piece of a layout by letters ("Et*3|(tt|)*29L"); none where it is no layout.
+std::vector<std::int64_t> layers_of_letters_by_piece(const std::string& text);
 /// --pipeline-model-parallel-layout: sets the layers of every piece. Returns the pieces of a stage; nothing where the
 /// flag is not there.
 std::optional<std::int64_t> take_layout_letters(Launch& launch, Draft& draft, std::int64_t layers, std::int64_t stages);

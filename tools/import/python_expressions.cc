@@ -1,10 +1,11 @@
-// The values of expressions in a Python file. See python_expressions.h. Left out: dictionaries, sets, subscripts and
-// comprehensions, whose values are unknown.
+// The values of expressions in a Python file. See python_expressions.h. Left out: sets, slices and comprehensions,
+// whose values are unknown.
 #include "tools/import/python_expressions.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <optional>
 #include <set>
@@ -25,7 +26,9 @@ bool is_python_recipe(const Settings& value) {
                         (name.find("pretrain") != std::string::npos || name.find("finetune") != std::string::npos ||
                          name.find("_sft") != std::string::npos || name.find("_peft") != std::string::npos));
   const auto has = [&](const char* key) { return value.find(key) != nullptr; };
-  return library || name == "ConfigContainer" || name.ends_with("_common") ||
+  const bool titan = target.ends_with("Trainer.Config") || name.ends_with("TrainerConfig") || name == "JobConfig" ||
+                     target.find(".config_registry.") != std::string::npos;  // TorchTitan's
+  return library || titan || name == "ConfigContainer" || name.ends_with("_common") ||
          (has("model") && (has("trainer") || has("train")));
 }
 
@@ -98,7 +101,12 @@ Settings PythonExpressions::comparison(Scope& scope) {
       operation = "is not";
     }
     const Settings other = sum(scope);
-    const std::optional<Settings> result = python_compare(value, operation, other);
+    std::optional<Settings> result = python_compare(value, operation, other);
+    const std::optional<std::string> key = python_key(value);
+    if ((operation == "in" || operation == "not in") && key && is_python_dict(other)) {
+      const bool held = other.find(*key) != nullptr;
+      result = Settings::scalar(held == (operation == "in") ? "true" : "false", tokens_[begin].place);
+    }
     value = result ? *result : unknown(begin);
   }
 }
@@ -177,8 +185,7 @@ Settings PythonExpressions::postfix(Scope& scope) {
       value = called(value, path, scope);
       path.clear();
     } else if (is("[")) {
-      skip_brackets();
-      value = unknown(begin);
+      value = subscript(value, begin, scope);
       path.clear();
     } else {
       return value;
@@ -224,13 +231,23 @@ Settings PythonExpressions::atom(Scope& scope) {
     return python_object("...", token.place);
   }
   if (is("(") || is("[")) return list(scope);
-  if (is("{")) return braces();
+  if (is("{")) return braces(scope);
   if (is("*") || is("**")) broken("a value");
   broken("a value");
 }
 
 Settings PythonExpressions::list(Scope& scope) {
   const std::size_t begin = at_;
+  // [list(x) for x in all], which copies.
+  static constexpr std::array<const char*, 10> kCopy{"[", "list", "(", "", ")", "for", "", "in", "", "]"};
+  bool copies = at_ + kCopy.size() < tokens_.size();
+  for (std::size_t i = 0; copies && i < kCopy.size(); ++i)
+    copies = kCopy[i][0] == '\0' ? tokens_[at_ + i].kind == Kind::name : tokens_[at_ + i].is(kCopy[i]);
+  if (copies && tokens_[at_ + 3].text == tokens_[at_ + 6].text) {
+    const Settings all = lookup(tokens_[at_ + 8].text, scope, tokens_[begin].place);
+    for (std::size_t i = 0; i < kCopy.size(); ++i) step();
+    return all;
+  }
   const bool round = is("(");
   step();
   Settings items = Settings::sequence(tokens_[begin].place);
@@ -248,8 +265,59 @@ Settings PythonExpressions::list(Scope& scope) {
   return round && !comma && items.items().size() == 1 ? Settings(items.items().front()) : items;
 }
 
-Settings PythonExpressions::braces() {
+Settings PythonExpressions::braces(Scope& scope) {
   const std::size_t begin = at_;
+  const int depth = depth_;
+  try {
+    step();
+    Settings all = python_object("dict", tokens_[begin].place);
+    bool known = true;
+    while (!is("}") && known) {
+      if (take("**")) {
+        const Settings more = expression(scope);
+        known = is_python_dict(more);
+        for (std::size_t i = 1; known && i < more.members().size(); ++i)
+          all.set(more.members()[i].first, more.members()[i].second);
+      } else {
+        const std::optional<std::string> key = python_key(expression(scope));
+        known = key && take(":");
+        if (known) all.set(*key, python_trimmed(expression(scope)));
+      }
+      known = known && (take(",") || is("}")) && all.members().size() < kMostPythonValues;
+    }
+    if (known && take("}")) return all;
+  } catch (const sim::UserError&) {  // a comprehension, a set, or more than is looked into
+  }
+  depth_ = depth;
+  at_ = begin;
+  skip_brackets();
+  return unknown(begin);
+}
+
+Settings PythonExpressions::subscript(const Settings& value, std::size_t begin, Scope& scope) {
+  const std::size_t open = at_;
+  const int depth = depth_;
+  try {
+    step();
+    Settings key = expression(scope);
+    if (is(",")) {
+      Settings several = Settings::sequence(key.place());
+      several.append(std::move(key));
+      while (take(",")) several.append(expression(scope));
+      key = std::move(several);
+    }
+    if (take("]")) {
+      const std::optional<std::string> word = python_key(key);
+      if (word && is_python_dict(value))
+        if (const Settings* held = value.find(*word); held != nullptr) return *held;
+      if (std::optional<Settings> item = python_item(value, key)) return *item;
+      if (word && value.is_mapping()) return python_object(python_target(value) + "[" + *word + "]", key.place());
+      return unknown(begin);
+    }
+  } catch (const sim::UserError&) {  // slices
+  }
+  depth_ = depth;
+  at_ = open;
   skip_brackets();
   return unknown(begin);
 }
@@ -320,9 +388,15 @@ Settings PythonExpressions::called(const Settings& callee, const std::string& pa
     return Settings::scalar("null", place);
   }
   if (std::optional<Settings> known = asked(path, given, place)) return *known;
+  if (given.in_order.size() == 1 && given.named.empty() && given.in_order[0].is_sequence()) {
+    if (path == "list" || path == "tuple") return given.in_order[0];
+    if (path == "len") return Settings::scalar(std::to_string(given.in_order[0].items().size()), place);
+  }
   // Megatron-Bridge's, which of two names it writes hangs on the release of Megatron-Core that runs.
   const bool graphs = path == "set_cuda_graph_modules" && given.in_order.size() == 2;
-  if (graphs || (defines(path) && !scope.contains(path))) {
+  // TorchTitan's, which makes each layer of a model from its flavour: what it was asked for says as much.
+  const bool registry = path == "model_registry";
+  if (graphs || (!registry && defines(path) && !scope.contains(path))) {
     Settings result = graphs ? Settings::scalar("null", place) : run(path, given.in_order, given.named, place);
     if (graphs && given.in_order[0].is_mapping()) {
       python_assign(given.in_order[0], "cuda_graph_modules", given.in_order[1]);

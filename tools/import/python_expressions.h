@@ -48,8 +48,10 @@ class PythonExpressions : protected PythonWords {
   Settings atom(Scope& scope);
   /// A list or a tuple; a value in parentheses is itself. Comprehensions are unknown.
   Settings list(Scope& scope);
-  /// Dictionaries and sets are not looked into.
-  Settings braces();
+  /// A dictionary, as an object called dict whose members are its keys; sets are not looked into.
+  Settings braces(Scope& scope);
+  /// The item of a list or a dictionary that is known, else a name for it.
+  Settings subscript(const Settings& value, std::size_t begin, Scope& scope);
   struct Arguments {
     std::vector<Settings> in_order;
     std::vector<std::string> paths;  // the variable or dotted name that each of these is, or nothing

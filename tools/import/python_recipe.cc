@@ -11,6 +11,7 @@
 #include <map>
 #include <set>
 
+#include "tools/import/import.h"
 #include "tools/import/python_expressions.h"
 #include "tools/import/python_tokens.h"
 #include "tools/import/python_values.h"
@@ -91,6 +92,12 @@ class Interpreter final : PythonExpressions {
     return result;
   }
 
+  /// A package that is named as the one around the file ("from . import model_registry") by its folder.
+  std::string package_name(const std::string& module) const {
+    if (module != ".") return module;
+    std::error_code error;
+    return std::filesystem::absolute(module_->file, error).lexically_normal().parent_path().filename().string();
+  }
   /// `from a.b import c as d` names a.b.c.
   void imported(Scope& scope);
   void define();
@@ -112,6 +119,13 @@ class Interpreter final : PythonExpressions {
 
   /// A call that stands alone and is not followed may change the recipe that its words name.
   void remark_on_call(std::size_t begin, const Settings& value, const Scope& scope);
+
+  /// A value, or several with commas between them, as a list.
+  Settings values(Scope& scope);
+  /// What `a.b += by` makes of a value.
+  Settings changed_value(std::size_t begin, std::size_t sign, const Settings& by, const Scope& scope);
+  /// `a, b = value`; false where the words up to `sign` are something else.
+  bool assign_several(std::size_t begin, std::size_t sign, const Settings& value, Scope& scope);
 
   /// To the dotted name that the words up to `sign` are; to nothing where they are something else.
   void assign(std::size_t begin, std::size_t sign, Settings value, Scope& scope);
@@ -216,7 +230,7 @@ std::optional<Settings> Interpreter::imports(const std::string& name) {
     enter(from);
   }
   if (constant || lower) --hops_;
-  return value ? value : python_object(where + "." + called, now().place);
+  return value ? value : python_object(package_name(where) + "." + called, now().place);
 }
 
 PythonRecipe Interpreter::recipe(const std::string& wanted) {
@@ -233,7 +247,7 @@ PythonRecipe Interpreter::recipe(const std::string& wanted) {
   if (found_.empty()) {
     throw sim::UserError({file, 1, 1}, "recipe",
                          "is not there, expected a recipe of NeMo 2 or Megatron-Bridge: a call of pretrain_recipe, a "
-                         "ConfigContainer, or one with model and trainer");
+                         "ConfigContainer, or one with model and trainer; or a Trainer.Config of TorchTitan's");
   }
   if (ambiguous_) {
     std::vector<std::string> made;
@@ -285,7 +299,7 @@ std::optional<Settings> Interpreter::statement(Scope& scope, const std::string& 
     body();
   } else if (is("return")) {
     step();
-    Settings value = now().kind == Kind::newline ? Settings::scalar("null", now().place) : expression(scope);
+    Settings value = now().kind == Kind::newline ? Settings::scalar("null", now().place) : values(scope);
     skip_line();
     return value;
   } else if (is("if")) {
@@ -326,7 +340,7 @@ void Interpreter::imported(Scope& scope) {
     if (modules_ && modules_(module, module_->file))
       module_->imports[now().text] = {module, name.text};
     else
-      scope[now().text] = python_object(module + "." + name.text, name.place);
+      scope[now().text] = python_object(package_name(module) + "." + name.text, name.place);
     written_[now().text] = 0;
   }
 }
@@ -401,9 +415,9 @@ void Interpreter::assignment_or_call(Scope& scope) {
   }
   const std::size_t sign = at_;
   step();
-  Settings value = expression(scope);
+  Settings value = values(scope);
   std::size_t last = at_;
-  if (changed) value = python_object("a sum", tokens_[begin].place);
+  if (changed) value = changed_value(begin, sign, value, scope);
   skip_line();
   assign(begin, sign, std::move(value), scope);
   at_ = std::max(at_, last);
@@ -429,7 +443,48 @@ void Interpreter::remark_on_call(std::size_t begin, const Settings& value, const
   if (handed && (remarks_.empty() || remarks_.back() != remark)) remarks_.push_back(remark);
 }
 
+Settings Interpreter::values(Scope& scope) {
+  Settings value = expression(scope);
+  if (!is(",")) return value;
+  Settings all = Settings::sequence(value.place());
+  all.append(python_trimmed(std::move(value)));
+  while (take(",") && now().kind != Kind::newline && now().kind != Kind::end)
+    all.append(python_trimmed(expression(scope)));
+  return all;
+}
+
+Settings Interpreter::changed_value(std::size_t begin, std::size_t sign, const Settings& by, const Scope& scope) {
+  const std::string operation = tokens_[sign].text.substr(0, tokens_[sign].text.size() - 1);
+  const auto held = scope.find(tokens_[begin].text);
+  std::string path;
+  for (std::size_t i = begin + 1; i < sign; ++i) path += tokens_[i].text;
+  const Settings* before = held == scope.end() ? nullptr : &held->second;
+  if (before != nullptr && !path.empty())
+    before = before->is_mapping() && path[0] == '.' ? before->find_path(path.substr(1)) : nullptr;
+  if (before == nullptr) return python_object("a sum", tokens_[begin].place);
+  const std::optional<Settings> result = python_compute(*before, operation, by);
+  return result ? *result : python_object("a sum", tokens_[begin].place);
+}
+
+bool Interpreter::assign_several(std::size_t begin, std::size_t sign, const Settings& value, Scope& scope) {
+  std::vector<std::string> names;
+  for (std::size_t word = begin; word < sign; ++word) {
+    const bool name = (word - begin) % 2 == 0;
+    if (name ? tokens_[word].kind != Kind::name : !tokens_[word].is(",")) return false;
+    if (name) names.push_back(tokens_[word].text);
+  }
+  if (names.size() < 2) return false;
+  const bool known = value.is_sequence() && value.items().size() == names.size();
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    written_[names[i]] = ++writes_;
+    scope[names[i]] = known ? Settings(value.items()[i])
+                            : python_object(fmt::format("{}[{}]", python_target(value), i), tokens_[begin].place);
+  }
+  return true;
+}
+
 void Interpreter::assign(std::size_t begin, std::size_t sign, Settings value, Scope& scope) {
+  if (assign_several(begin, sign, value, scope)) return;
   const std::string variable = tokens_[begin].text;
   std::string path;
   bool dotted = tokens_[begin].kind == Kind::name;
@@ -520,6 +575,32 @@ void Interpreter::try_functions() {
 }
 
 }  // namespace
+
+std::optional<PythonModule> module_near(const std::string& name, const std::string& from) {
+  std::error_code error;
+  std::filesystem::path folder = std::filesystem::absolute(from, error).lexically_normal().parent_path();
+  std::size_t dots = 0;
+  while (dots < name.size() && name[dots] == '.') ++dots;
+  for (std::size_t i = 1; i < dots; ++i) folder = folder.parent_path();
+  std::string rest = name.substr(dots);
+  std::replace(rest.begin(), rest.end(), '.', '/');
+  const auto readable = [&](const std::filesystem::path& path) {
+    return std::filesystem::is_regular_file(path, error);
+  };
+  // An absolute name of a package is looked for from each folder above that its first word leads down from.
+  const std::string first = rest.substr(0, rest.find('/'));
+  for (int above = 0; above < 12; ++above) {
+    std::filesystem::path path = folder / (rest + ".py");
+    if (!rest.empty() && readable(path)) return PythonModule{path.string(), read_text(path.string())};
+    path = folder / rest / "__init__.py";
+    if (readable(path)) return PythonModule{path.string(), read_text(path.string())};
+    const std::string inside = folder.filename().string();
+    if (dots > 0 || rest.find('/') == std::string::npos || !folder.has_relative_path()) break;
+    folder = folder.parent_path();
+    if (inside == first && above > 0 && !std::filesystem::exists(folder / first, error)) break;
+  }
+  return std::nullopt;
+}
 
 PythonRecipe read_python_recipe(const std::string& text, const std::string& file, const std::string& function,
                                 const PythonModules& modules) {

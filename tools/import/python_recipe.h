@@ -26,6 +26,10 @@ struct PythonModule {
 /// The module of a dotted name (".helpers") that a file imports from, where it can be read.
 using PythonModules = std::function<std::optional<PythonModule>(const std::string& name, const std::string& from)>;
 
+/// The text of a module of Python that lies beside the file that imports it, or in the package's tree that the file is
+/// part of. Packages that are installed are not looked for.
+std::optional<PythonModule> module_near(const std::string& name, const std::string& from);
+
 /// Follows a file as far as recipes go: assignments, dotted overrides, calls with keywords, functions of the file with
 /// their defaults, conditions on what is known, numbers, text and lists of these. Nothing is executed; of what is
 /// imported the functions and values of `modules` are known, and theirs. `function`: whose recipe is asked for; empty

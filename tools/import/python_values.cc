@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 
@@ -75,6 +76,28 @@ std::string python_target(const Settings& value) {
   return target != nullptr && target->is_scalar() ? target->text() : std::string();
 }
 
+bool is_python_dict(const Settings& value) { return value.is_mapping() && python_target(value) == "dict"; }
+
+std::optional<std::string> python_key(const Settings& value) {
+  if (value.is_scalar() && !value.is_null() && value.text() != "_target_") return value.text();
+  if (!value.is_sequence()) return std::nullopt;
+  std::string all = "(";
+  for (const Settings& item : value.items()) {
+    if (!item.is_scalar()) return std::nullopt;
+    all += (all.size() == 1 ? "" : ", ") + item.text();
+  }
+  return all + ")";
+}
+
+std::optional<Settings> python_item(const Settings& list, const Settings& place) {
+  const std::optional<Number> at = number_of(place);
+  if (!list.is_sequence() || !at || !at->whole) return std::nullopt;
+  const auto size = static_cast<std::int64_t>(list.items().size());
+  const std::int64_t index = at->integer < 0 ? at->integer + size : at->integer;
+  if (index < 0 || index >= size) return std::nullopt;
+  return list.items()[static_cast<std::size_t>(index)];
+}
+
 std::optional<bool> python_truth(const Settings& value) {
   if (value.is_null()) return false;
   if (value.is_sequence()) return !value.items().empty();
@@ -111,6 +134,20 @@ std::optional<Settings> python_compare(const Settings& a, const std::string& ope
 
 std::optional<Settings> python_compute(const Settings& a, const std::string& operation, const Settings& b) {
   const std::optional<Number> x = number_of(a), y = number_of(b);
+  if (a.is_sequence() && operation == "+" && b.is_sequence() &&
+      a.items().size() + b.items().size() < kMostPythonValues) {
+    Settings both = a;
+    for (const Settings& item : b.items()) both.append(item);
+    return both;
+  }
+  if (a.is_sequence() && operation == "*" && y && y->whole && y->integer >= 0 &&
+      static_cast<std::int64_t>(a.items().size()) * std::min<std::int64_t>(y->integer, kMostPythonValues) <
+          static_cast<std::int64_t>(kMostPythonValues)) {
+    Settings all = Settings::sequence(a.place());
+    for (std::int64_t i = 0; i < y->integer && !a.items().empty(); ++i)
+      for (const Settings& item : a.items()) all.append(item);
+    return all;
+  }
   if (operation == "+" && a.is_scalar() && b.is_scalar() && !x && !y && a.text().size() + b.text().size() < 4096)
     return Settings::scalar(a.text() + b.text(), a.place(), true);
   if (!x || !y) return std::nullopt;

@@ -13,6 +13,14 @@ inline constexpr std::size_t kMostPythonValues = 4000;  // of one object; a whol
 /// An object that `target` names, or a value that only a run can say.
 sim::Settings python_object(const std::string& target, const sim::Place& place);
 
+/// Whether a value is a dictionary whose keys are known.
+bool is_python_dict(const sim::Settings& value);
+/// What a value is as a key of a dictionary: a text, a number, or a tuple of these; nothing for what only a run can
+/// say.
+std::optional<std::string> python_key(const sim::Settings& value);
+/// The item of a list at a place, from its end where that is negative.
+std::optional<sim::Settings> python_item(const sim::Settings& list, const sim::Settings& place);
+
 /// Whether a value counts as true; nothing where only a run can say.
 std::optional<bool> python_truth(const sim::Settings& value);
 

@@ -24,7 +24,8 @@ constexpr Size kMixtureSizes[] = {{"num_moe_experts", "model.experts"},
                                   {"moe_router_num_groups", "model.expert_groups"},
                                   {"moe_router_group_topk", "model.top_groups"},
                                   {"moe_ffn_hidden_size", "model.expert_ffn_hidden"},
-                                  {"mtp_num_layers", "model.mtp_layers"}};
+                                  {"mtp_num_layers", "model.mtp_layers"},
+                                  {"moe_latent_size", "model.expert_latent"}};
 constexpr Size kLatentSizes[] = {{"q_lora_rank", "model.q_lora"},
                                  {"kv_lora_rank", "model.kv_lora"},
                                  {"qk_head_dim", "model.qk_nope_dim"},
@@ -66,6 +67,7 @@ void take_shared_experts(Sections& config, Draft& draft, const std::string& at) 
   if (shared == nullptr) return;
   draft.set("model.shared_experts", std::int64_t{1}, shared->place());
   draft.set("model.shared_expert_ffn_hidden", shared->as_int(1, kMostSize), shared->place());
+  if (config.flag({at + ".moe_shared_expert_gate"}, false)) draft.set("model.shared_gate", true);
 }
 
 /// What is left to classes where the recipe gives sizes of its own.
@@ -86,6 +88,20 @@ void take_kinds(Sections& config, Draft& draft, const std::string& at) {
   draft.set("model.biases", std::string(biases ? "all" : qkv ? "qkv" : "none"));
   draft.set("model.tied_embeddings", config.flag({at + ".share_embeddings_and_output_weights"}, true));
   if (config.flag({at + ".qk_layernorm"}, false)) draft.set("model.qk_norm", true);
+}
+
+/// Keys to the left of a query and its own, as "(127, 0)" has them; -1: all. In layers of every so many all of them.
+void take_window(Sections& config, Draft& draft, const std::string& at) {
+  const Settings* window = config.find(at + ".window_size");
+  const Settings* every = config.find(at + ".window_attn_skip_freq");
+  if (window == nullptr || !window->is_sequence() || window->items().empty()) return;
+  const std::int64_t left = window->items().front().as_int(-1, 100'000'000);
+  if (left < 0) return;
+  draft.set("model.attention_window", left + 1, window->place());
+  if (every != nullptr && every->is_scalar())
+    draft.set("model.attention_window_every", every->as_int(1, 10'000), every->place());
+  if (every != nullptr && every->is_sequence())
+    draft.first("window_attn_skip_freq: layers by a list; all of them have the window here");
 }
 
 void take_vocabulary(Sections& config, Draft& draft, const std::string& at, bool known) {
@@ -131,7 +147,8 @@ bool take_recipe_model(Sections& config, Draft& draft, const std::string& at, co
     const Settings* there = config.find(at);
     throw sim::UserError(there != nullptr ? there->place() : sim::Place{file, 1, 1}, at,
                          fmt::format("got no model that ships here and no num_layers, hidden_size and "
-                                     "num_attention_heads, expected these, or one of {}",
+                                     "num_attention_heads, expected these, --set model=NAME (orrery list models), or "
+                                     "one of {}",
                                      fmt::join(recipe_names(), ", ")));
   }
   // Wan and Flux (megatron/bridge/diffusion) derive from the same class.
@@ -160,6 +177,7 @@ bool take_recipe_model(Sections& config, Draft& draft, const std::string& at, co
   if (described) draft.set("model.kind", std::string(mixture ? "moe" : "gpt"));
   take_sizes(config, draft, at, kSizes);
   if (mixture) {
+    if (described) draft.set("model.top_k", std::int64_t{2});  // TransformerConfig's
     take_sizes(config, draft, at, kMixtureSizes);
     take_pattern(config, draft, at);
     take_shared_experts(config, draft, at);
@@ -168,6 +186,9 @@ bool take_recipe_model(Sections& config, Draft& draft, const std::string& at, co
   if (described && latent) draft.set("model.attention_kind", std::string("mla"));
   if (latent) take_sizes(config, draft, at, kLatentSizes);
   if (described) take_kinds(config, draft, at);
+  if (described && mixture && !draft.has("model.expert_ffn_hidden"))  // TransformerConfig's, as an MLP's
+    draft.set("model.expert_ffn_hidden", draft.document().at("model").get_int("ffn_hidden", 1));
+  take_window(config, draft, at);
   take_vocabulary(config, draft, at, !described);
   return mixture;
 }
@@ -188,6 +209,10 @@ void take_recipe_experts(Sections& config, Draft& draft, const std::string& at) 
   flag("moe_permute_fusion", "experts.fused_permutation");
   flag("moe_router_fusion", "experts.fused_router");
   flag("moe_shared_expert_overlap", "experts.overlap_shared");
+  if (const Settings* scores = config.find(key("moe_router_dtype")); scores != nullptr) {
+    const std::string& type = scores->text();
+    draft.set("experts.router_fp32", type == "fp32" || type == "fp64", scores->place());
+  }
   if (const Settings* room = config.find(key("moe_expert_capacity_factor")); room != nullptr && room->as_number() > 0) {
     draft.set("experts.capacity_factor", room->text(), room->place());
     flag("moe_pad_expert_input_to_capacity", "experts.pad_to_capacity");

@@ -72,11 +72,11 @@ class Shell : ShellExpansion {
     });
     if (states.size() <= kMostWays && !states.empty()) return;
     const sim::Place at = states.empty() ? sim::Place{files_.at(0), 1, 1} : states.back().decisions.back().place;
-    const std::string names = states.empty() ? "" : variables_of(states.back().decisions);
+    const std::string how = states.empty() ? "" : how_to_decide(states.back().decisions);
     throw sim::UserError(at, "if",
                          fmt::format("the script has more than {} ways through conditions that it does not decide, "
-                                     "expected --env NAME=VALUE for {}",
-                                     kMostWays, names.empty() ? "its variables" : names));
+                                     "expected {}",
+                                     kMostWays, how.empty() ? "--env NAME=VALUE for its variables" : how));
   }
   static ShellState decided(const ShellState& state, bool holds) {
     ShellState next = state;

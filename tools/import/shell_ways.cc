@@ -1,6 +1,8 @@
 // States of a script beside each other, and words that need no shell to be known (shell_ways.h).
 #include "tools/import/shell_ways.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
@@ -125,14 +127,24 @@ std::string path_word(const std::string& command, std::string path, const std::s
   return path;
 }
 
-std::string variables_of(const std::vector<ShellDecision>& decisions) {
-  std::string names;
+std::string how_to_decide(const std::vector<ShellDecision>& decisions) {
+  std::string variables;
+  std::set<int> numbers;
   std::set<std::string> seen;
   for (const ShellDecision& each : decisions) {
-    for (const std::string& name : each.variables)
-      if (seen.insert(name).second) names += (names.empty() ? "" : ", ") + name;
+    for (const std::string& name : each.variables) {
+      const bool number = name.size() < 4 && name.find_first_not_of("0123456789") == std::string::npos;
+      if (number && !name.empty())
+        numbers.insert(std::stoi(name));
+      else if (seen.insert(name).second)
+        variables += (variables.empty() ? "" : ", ") + name;
+    }
   }
-  return names;
+  std::string how;
+  for (const int number : numbers) how += fmt::format("{}${}", how.empty() ? "" : ", ", number);
+  if (!how.empty()) how = "the script's arguments behind the file for " + how + ": -- ARGUMENT...";
+  if (variables.empty()) return how;
+  return fmt::format("{}{}--env NAME=VALUE for {}", how, how.empty() ? "" : " and ", variables);
 }
 
 std::optional<std::string> formatted_words(const std::vector<ShellText>& words, std::size_t first) {

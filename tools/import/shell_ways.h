@@ -25,12 +25,12 @@ std::vector<std::string> shell_names_in(const std::string& text);
 bool changes_no_launch(const std::string& command);
 /// What `dirname`, `basename PATH SUFFIX` and `realpath` print of a path that is known.
 std::string path_word(const std::string& command, std::string path, const std::string& suffix);
-/// The words from one on, a space between them.
-/// The variables that decisions hang on, with commas between them.
-std::string variables_of(const std::vector<ShellDecision>& decisions);
+/// How a user says what decisions hang on: variables by --env, the script's arguments behind the file.
+std::string how_to_decide(const std::vector<ShellDecision>& decisions);
 /// What printf makes of a format, the word at `first`, and the words behind it, over and over while there are some;
 /// nothing for conversions other than %s, %d and %%.
 std::optional<std::string> formatted_words(const std::vector<ShellText>& words, std::size_t first);
+/// The words from one on, a space between them.
 ShellText with_spaces(const std::vector<ShellText>& words, std::size_t from);
 
 }  // namespace orrery::tools
