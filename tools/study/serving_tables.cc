@@ -175,6 +175,11 @@ void take_checkpoint(ServedCell& c, const std::string& model, const std::string&
   }
 }
 
+/// What llm-compressor's recipes leave in 16 bits (vllm-project/llm-compressor, examples/quantization_w8a8_fp8).
+void take_recipe(ServedCell& c) {
+  if (c.model == "llama4-scout" && c.weights == "fp8") c.attention = "bf16";
+}
+
 /// What joins the nodes that so many GPUs take; NVLink where a rack's domain does.
 std::string fabric_of(const std::string& device, std::int64_t gpus) {
   if (device == "gb200") return gpus > 4 ? ", fabric: nvl72-ndr" : "";
@@ -314,6 +319,7 @@ std::vector<std::string> online_scenarios(const TableFile& t, std::size_t row, S
   c.model = model_yaml(t.text(row, "model"));
   const std::string type = t.text(row, "precision");
   c.weights = type == "fp8" ? "fp8" : "bf16";
+  take_recipe(c);
   c.tensor = whole_at(t, row, "tp", 1);
   if (whole_at(t, row, "dp", 1) > 1) throw sim::UserError("several replicas behind one address are not simulated here");
   c.gpus = c.tensor;
@@ -524,6 +530,7 @@ std::vector<std::string> capacity_scenarios(const TableFile& t, std::size_t row,
   c.engine = t.text(row, "source").find("vLLM 0.19") != std::string::npos ? "vllm-0.17" : "vllm-0.15";
   c.model = model_yaml(t.text(row, "model"));
   c.weights = name_here(kTypes, t.text(row, "weights"), "the type");
+  take_recipe(c);
   c.tensor = c.gpus = whole_at(t, row, "tp", 1);
   c.pool = fmt::format(", max_sequences: {}, max_batched_tokens: {}, memory_utilization: {}",
                        whole_at(t, row, "max_num_seqs", 128), whole_at(t, row, "max_num_batched_tokens", 2048),
