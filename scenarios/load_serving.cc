@@ -515,8 +515,15 @@ void load_traffic(const Settings& document, ServingScenario& s) {
   serving::Traffic& traffic = s.traffic;
   const Settings *trace = given(&section, "trace"), *rate = given(&section, "rate"),
                  *concurrency = given(&section, "concurrency");
-  if ((trace != nullptr) + (rate != nullptr) + (concurrency != nullptr) != 1)
-    section.fail("expected exactly one of trace, rate and concurrency");
+  if ((trace != nullptr) + (rate != nullptr) + (concurrency != nullptr) != 1) {
+    std::string named;
+    for (const auto& [key, value] : {std::pair{"trace", trace}, {"rate", rate}, {"concurrency", concurrency}})
+      if (value != nullptr) named += (named.empty() ? "has " : " and ") + std::string(key);
+    section.fail(
+        fmt::format("{}, expected exactly one of trace, rate and concurrency; on the command line --set "
+                    "'traffic={{trace: FILE}}' replaces all of it",
+                    named.empty() ? "has none" : named));
+  }
   const Settings* requests = given(&section, "requests");
   if (trace != nullptr) {
     if (only_shipped()) trace->fail("is a file of requests: files are read on the command line alone");
@@ -616,9 +623,16 @@ calibration::ServingKernels kernels_of(const calibration::DeviceProfile& device,
   if (said != nullptr) document = ships ? sim::overlay(document, *said) : *said;
   const calibration::ServingKernels own{device, engine, &document};
   // Of TensorRT-LLM's kernels for the least latency, those of blocks of fp8 were measured where SGLang calls them.
-  if (engine == calibration::Engine::trtllm)
-    return own.with_least_latency_of({device, calibration::Engine::sglang, &document})
-        .with_triton_of({device, calibration::Engine::vllm, &document});
+  if (engine == calibration::Engine::trtllm) {
+    const calibration::ServingKernels sglang{device, calibration::Engine::sglang, &document};
+    const calibration::ServingKernels kernels =
+        own.with_least_latency_of(sglang).with_triton_of({device, calibration::Engine::vllm, &document});
+    // Its table of products in nvfp4 ran the kernel that it takes unasked, without the search that the engine begins
+    // with (ai-dynamo/aiconfigurator, collector/trtllm/collect_gemm.py, against collect_moe.py beside it, which
+    // searches): with few rows those take 1.5 times as long as SGLang's, whose table has the same work, the cast of
+    // blocks too.
+    return sglang.has_products(WeightType::nvfp4) ? kernels.with_products_of(sglang, WeightType::nvfp4) : kernels;
+  }
   if (engine == calibration::Engine::sglang) return own;
   // Its table of experts in fp8 is of ModelOpt's checkpoints, with one scale a matrix, on kernels of FlashInfer that
   // reach a sixth of the memory's bandwidth. What most publish in fp8 has a scale a channel (compressed-tensors, or

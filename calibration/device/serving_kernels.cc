@@ -384,7 +384,8 @@ double ServingKernels::seconds(const ServedProduct& s) const {
   many.n = whole(s.n);
   many.k = whole(s.k);
   many.cast_input = is_quantised(type) && s.casts;
-  const double trained = sim::to_seconds(device_.gemm(many));
+  const bool searched = s.kernels == ProductKernels::searched && s.type == WeightType::nvfp4;
+  const double trained = sim::to_seconds(device_.gemm(many)) / (searched ? model_->searched : 1);
   if (s.m >= kTrainingRows) return trained;
   ServedProduct few = s;
   few.m = kFewRows;

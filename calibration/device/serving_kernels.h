@@ -72,10 +72,13 @@ struct PrefillAttention {
 /// C[m,n] = A[m,k] W[k,n] with activations in 16 bit at either end; their cast is part of it. Without it the product of
 /// few rows takes less by what one of few columns takes more than in 16 bits: there nothing but the cast tells them
 /// apart.
+/// The kernels that a library takes unasked, which tables have, or the fastest of all that a builder has timed.
+enum class ProductKernels : std::uint8_t { unasked, searched };
 struct ServedProduct {
   WeightType type = WeightType::bf16;
   double m = 1, n = 1, k = 1;
-  bool casts = true;  // whether it casts its activations itself
+  bool casts = true;                                 // whether it casts its activations itself
+  ProductKernels kernels = ProductKernels::unasked;  // of many rows
 };
 
 /// How tokens come to experts where no power law says it: in turn, as benchmarks deal them out; or each choice by

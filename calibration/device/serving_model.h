@@ -131,6 +131,8 @@ struct ServingKernels::Model {
     double rate = 0, setup = 0, bandwidth = 0;
   } tiles;
 
+  double searched = 1;  // how much quicker products of many rows in nvfp4 are by the kernels that a search finds
+
   /// What was fitted, or stands in for it: the structure of another variant, or what is assumed.
   double seconds(const Asked& asked) const;
   /// What decodes add to prompts that take so long in the same launch; 0: there are none.

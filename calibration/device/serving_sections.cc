@@ -114,6 +114,8 @@ std::shared_ptr<const ServingKernels::Model> load_serving(const DeviceProfile& d
   if (const Settings* tiles = document->find("query_tiles"); tiles != nullptr && engine == Engine::vllm)
     out->tiles = {tiles->at("rate").as_number(), sim::to_seconds(tiles->at("setup").as_duration()),
                   tiles->at("bandwidth").as_number()};
+  if (const Settings* searched = document->find("searched"); searched != nullptr)
+    out->searched = searched->at("nvfp4").as_number();
   const Settings* own = engines.find(name_of(engine));
   if (own == nullptr) return out;
   for (std::size_t f = 0; f < serving_families().size(); ++f) {
@@ -183,6 +185,9 @@ const sim::KeyTable& serving_keys() {
         {"query_tiles.rate", "number", "", "", {}, "Share of the 16-bit peak that a tile computes at.", {"0.01", "1"}},
         {"query_tiles.setup", "quantity", "s", "", {}, "Beginning and end of a tile.", {"0 s", "1 ms"}},
         {"query_tiles.bandwidth", "number", "", "", {}, "Share of memory's rate that tiles reach.", {"0.01", "1"}},
+        {"searched", "mapping", "", "-", {}, "Products of many rows by the kernels that a search finds."},
+        {"searched.provenance", "text", "", "-", {}, "Where its numbers come from."},
+        {"searched.nvfp4", "number", "", "", {}, "How much quicker than by those taken unasked.", {"1", "4"}},
         {"engines", "mapping", "", "", {}, "Kernels by engine: trtllm, vllm, sglang."},
         {"engines.*", "mapping", "", "-", {}, "Kernels of one engine."},
     };

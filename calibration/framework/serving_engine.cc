@@ -128,7 +128,8 @@ ServingEngine ServingEngine::load(const Settings& document) {
                    habits != nullptr ? habits->get_number("few_rows", 256) : 256,
                    choice_at(habits, "latent", LatentCore{}, {"measured", "flash_mla"}),
                    choice_at(habits, "few_ranks", FewRanks{}, {"exchange", "gather"}),
-                   choice_at(habits, "sums", Sums{}, {"own_kernels", "in_products"})};
+                   choice_at(habits, "sums", Sums{}, {"own_kernels", "in_products"}),
+                   choice_at(habits, "products", ProductKernels{}, {"unasked", "searched"})};
   const Settings* sampler = document.find("sampler");
   engine.sampler = {choice_at(sampler, "defaults", SamplingDefaults{}, {"model", "own", "greatest"}),
                     choice_at(sampler, "truncation", Truncation{}, {"sorted", "by_row", "rejection"})};
@@ -165,6 +166,9 @@ std::vector<sim::Key> kernel_keys() {
                    "fused: the norm behind an all-reduce is part of it."),
       sim::key_row("kernels.sums", "choice", "", "own_kernels", {"own_kernels", "in_products"},
                    "in_products: an all-reduce is part of the product ahead of it."),
+      sim::key_row("kernels.products", "choice", "", "unasked", {"unasked", "searched"},
+                   "searched: a builder has timed all kernels of products in nvfp4, where the device's document says "
+                   "what that gains."),
       sim::key_row("kernels.shared_experts", "choice", "", "in_line", {"in_line", "beside"},
                    "beside: while the routed ones run, where an iteration is captured."),
       sim::key_row("kernels.experts", "choice", "", "grouped", {"grouped", "least_latency", "marlin"},

@@ -93,6 +93,7 @@ struct ServingEngine {
     LatentCore latent = LatentCore::measured;
     FewRanks few_ranks = FewRanks::exchange;
     Sums sums = Sums::own_kernels;
+    ProductKernels products = ProductKernels::unasked;
   } habits;
   struct Sampler {
     SamplingDefaults defaults = SamplingDefaults::model;

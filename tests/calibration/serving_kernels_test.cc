@@ -316,6 +316,24 @@ TEST_CASE("sampling takes its launch, and waves of rows or the memory's rate") {
         Approx(10e-6 + std::max(9 * row, rows * 2 * 131072 / (0.5 * memory))));
 }
 
+TEST_CASE("products of many rows in nvfp4 are quicker where all kernels were timed, by what the document says") {
+  const Settings document =
+      orrery::scenarios::parse_yaml("name: x\nsearched: {nvfp4: 1.5}\nengines: {trtllm: {}}\n", "x.yaml");
+  const DeviceProfile b200 = profile("b200-sxm-180gb");
+  const ServingKernels kernels(b200, Engine::trtllm, &document);
+  const auto gain = [&](WeightType type, double rows) {
+    ServedProduct product{type, rows, 8192, 8192};
+    const double unasked = kernels.seconds(product);
+    product.kernels = ProductKernels::searched;
+    return unasked / kernels.seconds(product);
+  };
+  CHECK(gain(WeightType::nvfp4, 4096) == Approx(1.5));
+  CHECK(gain(WeightType::nvfp4, 512) == 1);
+  // Halfway in the logarithm between 512 rows, of which a table has times, and 1024, which are training's.
+  CHECK(gain(WeightType::nvfp4, 512 * std::sqrt(2.0)) == Approx(std::sqrt(1.5)));
+  CHECK(gain(WeightType::fp8, 4096) == 1);
+}
+
 TEST_CASE("where no queries are packed, decodes beside prompts take a tile for each head; elsewhere as long as alone") {
   const Settings document = orrery::scenarios::parse_yaml(
       "name: x\nquery_tiles: {rate: 0.5, setup: 2 us, bandwidth: 0.8}\nengines: {vllm: {}, trtllm: {}}\n", "x.yaml");
@@ -349,6 +367,7 @@ TEST_CASE("documents of engines' kernels are checked") {
   };
   CHECK_THROWS_AS(load("name: x\nengines: {vlm: {}}\n"), UserError);
   CHECK_THROWS_AS(load("name: x\nquery_tiles: {rate: 2, setup: 2 us, bandwidth: 0.8}\nengines: {}\n"), UserError);
+  CHECK_THROWS_AS(load("name: x\nsearched: {nvfp4: 0.5}\nengines: {}\n"), UserError);
   CHECK_THROWS_AS(load("name: x\nengines: {vllm: {decode-attention: {bf32: {}}}}\n"), UserError);
   CHECK_THROWS_AS(load("name: x\nengines: {vllm: {all-reduce: {graph: {launch: 1 us}}}}\n"), UserError);
   const std::string whole =

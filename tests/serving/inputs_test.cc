@@ -491,7 +491,8 @@ TEST_CASE("what cannot be served is refused with its place and a reason", "[serv
             "at most the 1 tokens"));
   CHECK(has(refusal(kOpen, {"serving.pools=[{parallelism: {tensor: 2}, replicas: 5}]"}), "the cluster has 8 GPUs"));
   CHECK(has(refusal(kOpen, {"traffic.rate=ten"}), "as in 10/s"));
-  CHECK(has(refusal(kOpen, {"traffic.concurrency=3"}), "exactly one of trace, rate and concurrency"));
+  CHECK(has(refusal(kOpen, {"traffic.concurrency=3"}),
+            "has rate and concurrency, expected exactly one of trace, rate and concurrency"));
   CHECK(has(refusal(kOpen, {"traffic.rate=100/s", "traffic.duration=250 h"}), "expected at most 20000000"));
   CHECK(has(refusal(kOpen, {"software=vlm-0.15"}), "did you mean \"vllm-0.15\"?"));
   CHECK(has(refusal(kOpen, {"precision.matmul=bf16"}), "is of training"));

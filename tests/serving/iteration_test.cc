@@ -184,6 +184,43 @@ TEST_CASE("a board's limit stretches what computes, and no iteration draws more"
   }
 }
 
+TEST_CASE("scales of blocks are found as they are cast, those of a tensor a checkpoint knows", "[serving]") {
+  const auto takes = [](const std::string& type, const std::string& casts) {
+    const auto s = scenarios::load_serving(scenarios::parse_yaml(
+        fmt::format("name: t\ncluster: {{device: b200-sxm-180gb, gpus: 1}}\nmodel: llama3.1-8b\nprecision: {{weights: "
+                    "{0}}}\nsoftware: {{inherits: trtllm-1.0, kernels: {{casts: {1}}}}}\nserving: {{pools: [{{}}]}}\n"
+                    "traffic: {{concurrency: 4, input: 100, output: 10}}\n",
+                    type, casts),
+        "t.yaml"));
+    return times_of(s).seconds({{{16, 1, 900}}, 16});
+  };
+  CHECK(takes("nvfp4", "known_scales") == takes("nvfp4", "found_scales"));
+  CHECK(takes("nvfp4", "fused") < takes("nvfp4", "known_scales"));
+  CHECK(takes("fp8", "known_scales") < takes("fp8", "found_scales"));
+}
+
+TEST_CASE("TensorRT-LLM's products in nvfp4 are those of SGLang's table where there is one", "[serving]") {
+  using calibration::Engine;
+  const calibration::ServedProduct product{calibration::WeightType::nvfp4, 8, 8192, 8192},
+      other{calibration::WeightType::fp8, 8, 8192, 8192};
+  for (const auto& [name, has] : {std::pair("b200-sxm-180gb", true), {"b300-sxm-288gb", false}}) {
+    const calibration::DeviceProfile device =
+        scenarios::load_serving(
+            scenarios::parse_yaml(fmt::format("name: t\ncluster: {{device: {}, gpus: 1}}\nmodel: llama3.1-8b\n"
+                                              "software: trtllm-1.0\nserving: {{pools: [{{}}]}}\n"
+                                              "traffic: {{concurrency: 4, input: 100, output: 10}}\n",
+                                              name),
+                                  "t.yaml"))
+            .machine.device;
+    const auto of = [&device = device](Engine engine, const calibration::ServedProduct& of_this) {
+      return scenarios::kernels_of(device, engine).seconds(of_this);
+    };
+    INFO(name);
+    CHECK((of(Engine::trtllm, product) == of(Engine::sglang, product)) == has);
+    CHECK(of(Engine::trtllm, other) != of(Engine::sglang, other));
+  }
+}
+
 TEST_CASE("limits of tokens are a micro-batch's, and of sequences whose the engine says", "[serving]") {
   auto s = scenario_of("llama3.1-70b", "{tensor: 2, pipeline: 4}", ", max_sequences: 100, max_batched_tokens: 1000");
   CHECK(s.scheduler_limits(7).batched_tokens == 4000);

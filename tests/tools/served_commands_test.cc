@@ -1,4 +1,5 @@
 // Served scenarios through the commands: two pools, launch lines of servers, searches, requests of a measured run.
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -229,6 +230,28 @@ traffic: {rate: 20/s, input: 700, output: 60, duration: 5 s}
     CHECK(alone.at("tokens_per_s_per_user") == row.at("tokens_per_s_per_user"));
     CHECK(alone.at("mean_ttft_ms").get<double>() == 1e3 * row.at("ttft_s").get<double>());
   }
+}
+
+TEST_CASE("a search from pools apart tries them together too, where nothing is handed over") {
+  const Folder folder;
+  const std::string file = folder.write("apart.yaml", R"(name: apart
+cluster: {device: h100-sxm-80gb, gpus: 4}
+model: llama3.1-8b
+software: vllm-0.15
+serving:
+  pools: [{role: prefill, parallelism: {tensor: 1}}, {role: decode, parallelism: {tensor: 1}}]
+  kv_transfer: {mode: whole, latency: 3 ms}
+traffic: {concurrency: 8, input: 256, output: 32}
+)");
+  const json front = answer_of({"search", file, "--json", "-"});
+  REQUIRE(front.at("rows").size() > 1);
+  const json& best = front.at("rows").back();
+  std::vector<std::string> words{"serving", file, "--json", "-"};
+  for (const json& set : best.at("set")) words.insert(words.end(), {"--set", set.get<std::string>()});
+  const json alone = answer_of(words);
+  CHECK(alone.at("output_tokens_per_s_per_gpu") == best.at("output_tokens_per_s_per_gpu"));
+  // The most tokens of a GPU are written where nothing is handed over.
+  CHECK(std::count(words.begin(), words.end(), "serving.kv_transfer=null") == 1);
 }
 
 TEST_CASE("a search finds what the mean of a load takes, and what its peak does") {

@@ -127,6 +127,9 @@ class Space {
     fleet.apart = pools.size() > 1;
     fleet.concurrency = concurrency;
     fleet.sets.push_back(fmt::format("serving.pools=[{}]", fmt::join(pools, ", ")));
+    // Where one pool does both, nothing is handed over.
+    if (!fleet.apart && document_.at("serving").find("kv_transfer") != nullptr)
+      fleet.sets.emplace_back("serving.kv_transfer=null");
     if (concurrency > 0) {
       fleet.sets.push_back(fmt::format("traffic.concurrency={}", concurrency));
       fleet.sets.push_back(fmt::format("traffic.requests={}", std::max<std::int64_t>(3 * concurrency, 32)));

@@ -175,6 +175,11 @@ void take_checkpoint(ServedCell& c, const std::string& model, const std::string&
   }
 }
 
+/// What llm-compressor's recipes leave in 16 bits (vllm-project/llm-compressor, examples/quantization_w8a8_fp8).
+void take_recipe(ServedCell& c) {
+  if (c.model == "llama4-scout" && c.weights == "fp8") c.attention = "bf16";
+}
+
 /// What joins the nodes that so many GPUs take; NVLink where a rack's domain does.
 std::string fabric_of(const std::string& device, std::int64_t gpus) {
   if (device == "gb200") return gpus > 4 ? ", fabric: nvl72-ndr" : "";
@@ -314,6 +319,7 @@ std::vector<std::string> online_scenarios(const TableFile& t, std::size_t row, S
   c.model = model_yaml(t.text(row, "model"));
   const std::string type = t.text(row, "precision");
   c.weights = type == "fp8" ? "fp8" : "bf16";
+  take_recipe(c);
   c.tensor = whole_at(t, row, "tp", 1);
   if (whole_at(t, row, "dp", 1) > 1) throw sim::UserError("several replicas behind one address are not simulated here");
   c.gpus = c.tensor;
@@ -435,18 +441,35 @@ std::vector<std::string> amd_scenarios(const TableFile& t, std::size_t row, Serv
   return {yaml_of(out.id, c)};
 }
 
-/// What MLPerf's tasks ask: mean tokens of prompts (of answers the row has), requests of the data set, the longest
-/// answer. Lengths scatter log-normally where answers are not all as long; how far is assumed.
+/// What MLPerf's tasks ask: mean and most tokens of prompts (max_input_len of closed/NVIDIA/configs), requests of the
+/// data set, the longest answer (their mean the row has). Lengths scatter log-normally where answers are not all as
+/// long; how far is assumed.
 struct InferenceTask {
   std::string_view name, model;
-  std::int64_t input, requests, longest;
+  std::int64_t input, longest_prompt, requests, longest;
   bool fixed_answers;
 };
-constexpr std::array<InferenceTask, 5> kTasks{{{"llama2-70b-99", "llama2-70b", 290, 24576, 1024, false},
-                                               {"llama2-70b-99.9", "llama2-70b", 290, 24576, 1024, false},
-                                               {"llama3.1-405b", "llama3.1-405b", 9400, 8313, 2000, false},
-                                               {"llama3.1-8b", "llama3.1-8b", 780, 13368, 128, true},
-                                               {"deepseek-r1", "deepseek-v3", 800, 4388, 20000, false}}};
+constexpr std::array<InferenceTask, 5> kTasks{{{"llama2-70b-99", "llama2-70b", 290, 1024, 24576, 1024, false},
+                                               {"llama2-70b-99.9", "llama2-70b", 290, 1024, 24576, 1024, false},
+                                               {"llama3.1-405b", "llama3.1-405b", 9400, 20000, 8313, 2000, false},
+                                               {"llama3.1-8b", "llama3.1-8b", 780, 2540, 13368, 128, true},
+                                               {"deepseek-r1", "deepseek-v3", 800, 3140, 4388, 20000, false}}};
+
+/// The mean of log-normal lengths that is `mean` once none is more than `most`.
+double mean_uncut(double mean, double most, double variation) {
+  const double sigma = std::sqrt(std::log1p(variation * variation));
+  const auto below = [](double x) { return std::erfc(-x / std::sqrt(2.0)) / 2; };
+  const auto cut = [&](double uncut) {
+    const double at = (std::log(most / uncut) + sigma * sigma / 2) / sigma;
+    return uncut * below(at - sigma) + most * (1 - below(at));
+  };
+  double low = mean, high = 2 * mean;
+  for (int i = 0; i < 50; ++i) {
+    const double middle = (low + high) / 2;
+    (cut(middle) < mean ? low : high) = middle;
+  }
+  return low;
+}
 
 /// Layout and limits of a submission.
 ServedCell inference_cell(const TableFile& t, std::size_t row, const InferenceTask& task) {
@@ -495,11 +518,14 @@ std::vector<std::string> inference_scenarios(const TableFile& t, std::size_t row
   const auto answer = t.number(row, "mean_output_tokens");
   if (!answer) throw sim::UserError("the source does not state how long answers are");
   ServedCell c = inference_cell(t, row, *task);
-  constexpr const char* kScatter = "distribution: lognormal, variation: 0.7";
+  constexpr double kVariation = 0.7;
+  const std::string scatter = fmt::format("distribution: lognormal, variation: {}", kVariation);
+  const auto most = static_cast<double>(task->longest_prompt);
   const std::string lengths =
-      fmt::format("input: {{mean: {}, {}}}, output: {}", task->input, kScatter,
+      fmt::format("input: {{mean: {:.0f}, {}, max: {}}}, output: {}",
+                  mean_uncut(static_cast<double>(task->input), most, kVariation), scatter, task->longest_prompt,
                   task->fixed_answers ? fmt::format("{:.0f}", *answer)
-                                      : fmt::format("{{mean: {}, {}, max: {}}}", *answer, kScatter, task->longest));
+                                      : fmt::format("{{mean: {}, {}, max: {}}}", *answer, scatter, task->longest));
   const double rate = offline ? kAtOnce : t.needed(row, "offered_requests_per_s", 0.001);
   // A run lasts ten minutes and more (loadgen's min_duration), and asks the data set again and again. Offline, of its
   // length the log tells when 99 % were through; of a long one so many rounds of full batches are as good as all.
@@ -524,6 +550,7 @@ std::vector<std::string> capacity_scenarios(const TableFile& t, std::size_t row,
   c.engine = t.text(row, "source").find("vLLM 0.19") != std::string::npos ? "vllm-0.17" : "vllm-0.15";
   c.model = model_yaml(t.text(row, "model"));
   c.weights = name_here(kTypes, t.text(row, "weights"), "the type");
+  take_recipe(c);
   c.tensor = c.gpus = whole_at(t, row, "tp", 1);
   c.pool = fmt::format(", max_sequences: {}, max_batched_tokens: {}, memory_utilization: {}",
                        whole_at(t, row, "max_num_seqs", 128), whole_at(t, row, "max_num_batched_tokens", 2048),

@@ -129,23 +129,20 @@ IterationTimes::Part IterationTimes::of_rows(const ServedOp& op, const PassRows&
   if (const auto* p = std::get_if<ProductOp>(&op)) {
     if (p->in != RouterType::bf16) return of_router(*p, rows);
     const double bytes = p->n * p->k * calibration::weight_bytes(p->type), flops = 2 * rows * p->n * p->k;
-    const bool finds = habits.casts == calibration::InputCasts::found_scales || p->type == WeightType::fp8_block;
-    const bool quantised = p->type == WeightType::fp8 || p->type == WeightType::nvfp4;
-    double seconds = kernels_.seconds(calibration::ServedProduct{p->type, rows, p->n, p->k, finds});
-    if (quantised && habits.casts == calibration::InputCasts::known_scales)
+    // Scales of blocks are found as they are cast, whatever a checkpoint knows.
+    using calibration::InputCasts;
+    const bool finds = habits.casts == InputCasts::found_scales || p->type == WeightType::fp8_block ||
+                       (p->type == WeightType::nvfp4 && habits.casts != InputCasts::fused);
+    double seconds = kernels_.seconds(calibration::ServedProduct{p->type, rows, p->n, p->k, finds, habits.products});
+    if (p->type == WeightType::fp8 && habits.casts == InputCasts::known_scales)
       seconds += sim::to_seconds(
           device.streaming(Streaming::copy, rows * p->k * (kActivationBytes + calibration::weight_bytes(p->type))));
     const double peak = device.peak(calibration::multiplied_as(p->type)).value();
     const bool computes = p->rows == Rows::all && flops / peak > bytes / device.memory_bandwidth().value();
-    const double many = computes && rows >= kManyRows ? sustained_ : 1;
+    if (computes && rows >= kManyRows) seconds *= sustained_;
     const double all = bytes + kActivationBytes * rows * (p->n + p->k);
-    return {p->name,
-            computes ? Use::compute : Use::memory,
-            seconds * many,
-            flops,
-            all,
-            roofline(p->type, flops, all),
-            calibration::multiplied_as(p->type)};
+    const Use use = computes ? Use::compute : Use::memory;
+    return {p->name, use, seconds, flops, all, roofline(p->type, flops, all), calibration::multiplied_as(p->type)};
   }
   if (const auto* r = std::get_if<RowsOp>(&op)) {
     const double bytes = rows * r->bytes_each;
