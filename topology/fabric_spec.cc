@@ -14,6 +14,8 @@ namespace orrery::topology {
 namespace {
 
 constexpr std::int64_t kMost = 1'000'000;
+/// No fleet's GPUs are equally fast, so one of which nothing is known differs as those that were fitted (ndr-rail).
+constexpr double kFleetSpread = 0.011;
 
 const std::vector<std::string>& routing_names() {
   static const std::vector<std::string> kNames{"adaptive", "ecmp", "d_mod_k", "spray"};  // as in Routing
@@ -93,7 +95,7 @@ const std::vector<Row>& rows() {
                     "GPUs that NVLink joins across nodes, a multiple of a node's; nics stays that of a node.",
                     {"1", "1000000"}),
        Where::everywhere},
-      {sim::key_row("gpu_spread", "number", "", "0", {},
+      {sim::key_row("gpu_spread", "number", "", "0.011", {},
                     "Of the cluster's fleet: standard deviation of what a kernel takes from GPU to GPU, over its mean. "
                     "Ranks that wait for each other go at the pace of the slowest.",
                     {"0", "0.2"}),
@@ -224,7 +226,7 @@ FabricSpec load_fabric_spec(const Settings& fabric, std::string_view device) {
   spec.name = fabric.get_text("name", "");
   spec.provenance = fabric.get_text("provenance", "");
   spec.gpus.nvlink_domain = fabric.get_int("nvlink_domain", 0);
-  spec.gpus.spread = fabric.get_number("gpu_spread", 0.0);
+  spec.gpus.spread = fabric.get_number("gpu_spread", kFleetSpread);
   if (!spec.kind->networked) return spec;
 
   spec.nics = fabric.get_int("nics", 8);

@@ -4,6 +4,7 @@
 #include "tests/laws/tree.h"
 #include "tests/paths.h"
 #include "tools/commands/commands.h"
+#include "topology/cluster.h"
 
 using namespace orrery;
 
@@ -28,6 +29,24 @@ TEST_CASE("every shipped scenario loads, and is named as its file") {
     CHECK_FALSE(scenario.job.description.empty());
   }
   CHECK(count >= 3);
+}
+
+TEST_CASE("GPUs of every fleet differ, and where nothing is known of it by as much as those that were fitted") {
+  const std::string folder = std::string(tests::kSourceDir) + "/scenarios/fabrics/";
+  const double fitted = scenarios::read_yaml(folder + "ndr-rail.yaml").get_number("gpu_spread", 0);
+  CHECK(fitted > 0);
+  std::size_t count = 0;
+  for (const laws::SourceFile& file : laws::source_files()) {
+    if (!in_folder(file, "scenarios/fabrics/")) continue;
+    INFO(file.path);
+    ++count;
+    const sim::Settings fabric = scenarios::read_yaml(std::string(tests::kSourceDir) + "/" + file.path);
+    // Stated, so that an explanation can move it; what inherits has that of its kin.
+    CHECK((fabric.find("inherits") != nullptr || fabric.get_number("gpu_spread", 0) == fitted));
+  }
+  CHECK(count >= 20);
+  const sim::Settings nothing_known = scenarios::parse_yaml("kind: none", "node.yaml");
+  CHECK(topology::load_fabric_spec(nothing_known, "h100-sxm-80gb").gpus.spread == fitted);
 }
 
 TEST_CASE("every published table names shipped scenarios and cites its sources") {
