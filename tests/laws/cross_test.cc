@@ -39,13 +39,14 @@ struct Cell {
 };
 
 /// Eight nodes of two GPUs: tensor 2 x pipeline 4 x data 2, sixteen micro-batches a rank. Layers as large as those of a
-/// 7B model, so that the device is busy and a folded run takes passes as one operation.
+/// 7B model on 8192 tokens, 1.6 TFLOP a rank forward, so that the device is busy for longer than a host launches a
+/// layer's ten operations of 0.12 ms, and a folded run takes passes as one operation.
 sim::Settings toy(const Cell& cell) {
   return scenarios::parse_yaml(
       fmt::format(
           "name: toy\n"
           "cluster: {{device: h100-sxm-80gb, gpus: 16, gpus_per_node: 2, fabric: ndr-rail}}\n"
-          "model: {{kind: gpt, layers: 8, hidden: 4096, heads: 32, ffn_hidden: 16384, vocab: 51200, seq: 2048}}\n"
+          "model: {{kind: gpt, layers: 8, hidden: 4096, heads: 32, ffn_hidden: 16384, vocab: 51200, seq: 8192}}\n"
           "parallelism: {{tensor: 2, pipeline: 4, data: 2, virtual_pipeline: {}, schedule: {}, sharding: {}}}\n"
           "batch: {{global: 32, micro: 1}}\n"
           "precision: bf16\n"
