@@ -281,7 +281,7 @@ TEST_CASE("no line of a wiring is dropped without a word") {
                                                         {kWiresSmi, "an unheard line"},
                                                         {kWiresNccl, "<unheard a=\"1\"/>"}}) {
     check_lines(
-        text, [&](const std::string&) { return line; }, told);
+        text, [&unknown = line](const std::string&) { return unknown; }, told);
   }
   // Words of a line that nobody knows, and cells.
   const auto told_with = [&](std::string text, const std::string& at, const std::string& more) {

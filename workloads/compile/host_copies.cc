@@ -2,6 +2,7 @@
 #include "workloads/compile/host_copies.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "sim/real.h"
 
@@ -49,8 +50,9 @@ std::vector<Kernel> device_update(OptimizerKind optimizer, const Precision& prec
   if (host.any() && share <= 0)
     kernels.resize(style.clears_gradients() ? 1 : 0);  // gradients are cleared, where they were added up
   if (kernels.empty()) {  // what follows the passes needs an operation to follow, of no launch and no time
-    Kernel& nothing = kernels.emplace_back("no states on the device");
+    Kernel nothing{"no states on the device"};
     nothing.launches = 0;
+    kernels.push_back(std::move(nothing));
   }
   return kernels;
 }
