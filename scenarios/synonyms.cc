@@ -89,12 +89,10 @@ constexpr std::array kNames{
     NameSynonym{"software", "fsdp2", "pytorch-fsdp2-2026"},
     NameSynonym{"software", "deepspeed", "deepspeed-2026"},
     NameSynonym{"software", "nanotron", "nanotron-2025"},
-    // Trainers around Hugging Face's models, under Accelerate unless they are told otherwise.
-    NameSynonym{"software", "huggingface", "accelerate-2026"},
-    NameSynonym{"software", "transformers", "accelerate-2026"},
-    NameSynonym{"software", "trl", "accelerate-2026"},
-    NameSynonym{"software", "axolotl", "accelerate-2026"},
-    NameSynonym{"software", "llama-factory", "accelerate-2026"},
+    NameSynonym{"software", "huggingface", "transformers-2026"},
+    NameSynonym{"software", "trl", "transformers-2026"},
+    NameSynonym{"software", "axolotl", "transformers-2026"},
+    NameSynonym{"software", "llama-factory", "transformers-2026"},
     NameSynonym{"software", "composer", "llm-foundry"},
     NameSynonym{"scenarios", "eos", "eos-gpt3-175b"},
 };
