@@ -199,7 +199,8 @@ def pretrain_recipe(seq=2_048, fn=pretrain):
     return run.Partial(fn, model=model(), data=run.Config(Mock, seq_length=seq, global_batch_size=64),
                        trainer=run.Config(nl.Trainer, num_nodes=2, devices=8, strategy=run.Config(
                            nl.MegatronStrategy, tensor_model_parallel_size=2, ddp=run.Config(D, a=[1, (2, 3.5e3)]))))
-)"};
+)",
+          "nemo llm pretrain --factory 'llama3_8b(num_nodes=2)' trainer.max_steps=10\n"};
 }
 std::vector<std::string> bridge_recipe_seeds() {
   return {R"(SEQ = 4096

@@ -713,7 +713,7 @@ Recipe read_recipe(const std::string& file, const std::string& function, bool br
     return recipe;
   }
   const std::string text = read_text(file);
-  const bool command = !bridge && !file.ends_with(".py");
+  const bool command = !bridge && !file.ends_with(".py") && text.find("nemo llm ") != std::string::npos;
   PythonRecipe read =
       read_python_recipe(command ? nemo_command_as_recipe(text, file) : text, file, function, module_near);
   recipe.whole = std::move(read.recipe);
