@@ -542,6 +542,7 @@ int search(SearchFlags& options) {
                        question.search.goal.objective != Objective::energy &&
                        question.search.goal.objective != Objective::gpus;
   const Choice choice = by_step ? weigh_best(space, result, jobs) : Choice{};
+  if (InterruptGuard::interrupted()) result.complete = false;  // chances may be missing
   if (!options.csv.empty()) write_output(options.csv, [&](std::ostream& out) { write_csv(out, space, result); });
   if (!options.json.empty()) {
     write_output(options.json,
