@@ -113,14 +113,12 @@ sim::Settings changed_by(const ServedQuestion& q, const std::string& file, const
   lay("cost.price_per_gpu_hour_usd", "--price",
       q.price.empty() ? "" : fmt::format("{}", number_of_flag("--price", q.price, 0)));
   // One way of coming takes the place of another, with what only that has.
-  if (!q.rate.empty() || q.concurrency > 0) {
-    for (const char* other : {"trace", "time_scale", "concurrency", "rate"})
-      if (document.find_path(fmt::format("traffic.{}", other)) != nullptr)
-        lay(fmt::format("traffic.{}", other).c_str(), "--rate", "null");
-    if (q.concurrency > 0)
-      for (const char* open : {"arrivals", "burstiness", "levels", "duration", "session"})
-        if (document.find_path(fmt::format("traffic.{}", open)) != nullptr)
-          lay(fmt::format("traffic.{}", open).c_str(), "--concurrency", "null");
+  std::vector<const char*> gone;
+  if (!q.rate.empty() || q.concurrency > 0) gone = {"trace", "time_scale", "concurrency", "rate"};
+  if (q.concurrency > 0) gone.insert(gone.end(), {"arrivals", "burstiness", "levels", "duration", "session"});
+  for (const char* key : gone) {
+    const std::string path = fmt::format("traffic.{}", key);
+    if (document.find_path(path) != nullptr) scenarios::apply_set(document, path + "=null");
   }
   lay("traffic.rate", "--rate", q.rate);
   lay("traffic.concurrency", "--concurrency", q.concurrency > 0 ? std::to_string(q.concurrency) : "");
