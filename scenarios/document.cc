@@ -108,7 +108,7 @@ std::string scenario_file(const std::string& name) {
       Place{name, 0, 0}, "",
       near.size() == 1
           ? fmt::format("there is no such file; did you mean the shipped scenario \"{}\"?", near.front())
-          : fmt::format("there is no such file; expected one of the shipped scenarios {}", fmt::join(near, ", ")));
+          : fmt::format("there is no such file; expected one of the shipped scenarios {}", names_text(near)));
 }
 
 /// "FILE#ID": the record of that id. Only where no file is called so.

@@ -201,7 +201,7 @@ std::string name_meant(std::string_view kind, const std::string& typed, const st
 }
 
 std::vector<std::string> names_near(const std::string& typed, const std::vector<std::string>& names) {
-  constexpr std::size_t kMost = 8, kShortest = 3;
+  constexpr std::size_t kShortest = 3;
   const std::string word = lower(typed);
   std::vector<std::string> near;
   if (word.size() >= kShortest) near = names_begun(word, names);
@@ -209,14 +209,19 @@ std::vector<std::string> names_near(const std::string& typed, const std::vector<
     return {nearest};
   for (std::size_t size = word.size(); near.empty() && size > std::max(kShortest, word.size() / 2);)
     near = names_begun(word.substr(0, --size), names);
-  if (near.size() > kMost) near.resize(kMost);
   return near;
+}
+
+std::string names_text(const std::vector<std::string>& names) {
+  constexpr std::size_t kMost = 8;  // that a line holds
+  if (names.size() <= kMost) return fmt::format("{}", fmt::join(names, ", "));
+  return fmt::format("{} and {} more", fmt::join(names.begin(), names.begin() + kMost, ", "), names.size() - kMost);
 }
 
 std::string near_text(const std::vector<std::string>& near) {
   if (near.empty()) return {};
   if (near.size() == 1) return fmt::format("; did you mean \"{}\"?", near.front());
-  return fmt::format("; expected one of {}", fmt::join(near, ", "));
+  return "; expected one of " + names_text(near);
 }
 
 std::string key_near(const std::string& word) {

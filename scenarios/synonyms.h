@@ -23,9 +23,11 @@ std::string name_meant(std::string_view kind, const std::string& word, const std
 /// The document of a shelf that a name without one of its own stands for, as nemo-26.06 for nemo-26.08; else empty.
 std::string other_name_of(std::string_view kind, const std::string& name);
 
-/// Those of `names` that a mistyped or half-typed word may stand for, at most eight: of which a part begins with it,
-/// else the nearest, else of which a part begins with the word's begin.
+/// Those of `names` that a mistyped or half-typed word may stand for: of which a part begins with it, else the nearest,
+/// else of which a part begins with the word's begin.
 std::vector<std::string> names_near(const std::string& word, const std::vector<std::string>& names);
+/// The first eight, and how many more there are.
+std::string names_text(const std::vector<std::string>& names);
 /// As the end of a complaint: "; did you mean \"X\"?", "; expected one of X, Y"; empty: nothing is near.
 std::string near_text(const std::vector<std::string>& near);
 /// What a key without dots that the language does not know may stand for, as parallelism.tensor for tensr; else empty.
